@@ -22,6 +22,7 @@ Reading order:
     facts/          the rows of StateMeta, operators, files, source_offsets, restore_check, required_classes
     xray/           the rows of xray and of the tables about keys
     wide/           the keyed states of an operator side by side
+    upstream/       the names of Flink's own State Catalog
     keys/           keys as people write them; the states that have keys
     predicate.py    the conditions that save reading
     scan.py         Scan → Split: what an engine reads

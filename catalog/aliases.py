@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from catalog.freshness import LATEST, DatabaseSchema, RootDatabase, Schema, aliases_of, newest_of
 from catalog.jobs.grouping import Job
@@ -59,6 +59,12 @@ def schemas_called(
         if _ends_with(one, folded, tuple(parts))
     ]
     return [*tails, *_latest_of_jobs(folded, databases, jobs)]
+
+
+def upstream_name(one: RootDatabase) -> str:
+    """Return the name of a database in Flink's State Catalog: label, time of `_metadata`, and path below the root."""
+    made = datetime.fromtimestamp(one.modified_ns // _NANOSECONDS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "/".join((one.label, *([made] if one.modified_ns else []), *one.folders))
 
 
 def _is_at(one: RootDatabase, rest: Sequence[str]) -> bool:

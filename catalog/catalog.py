@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from catalog.aliases import schemas_called
+from catalog.aliases import schemas_called, upstream_name
 from catalog.cache.states import StateCache
 from catalog.database import Database
 from catalog.errors import (
@@ -222,6 +222,10 @@ class Catalog:
         """The names of `schemas`; opens no savepoint."""
         databases = self._source.all()
         return [*(database.name for database in databases), *self._aliases(databases)]
+
+    def upstream_names(self) -> list[str]:
+        """Return the names that Flink's State Catalog gives to the databases under the roots; opens no savepoint."""
+        return [upstream_name(one) for one in self._source.under_roots()]
 
     def _aliases(self, databases: Iterable[Database]) -> list[str]:
         under_roots = self._source.under_roots()

@@ -250,6 +250,19 @@ class Database(TableOwner):
         """
         return self._opened().find(name)
 
+    @property
+    def upstream_tables(self) -> list[str]:
+        """Names of its tables in Flink's State Catalog; reads the headers of all state files."""
+        return self._opened().upstream.names
+
+    def upstream_table(self, name: str) -> Table | None:
+        """Return a table by its name in Flink's State Catalog, in any case; None if there is none.
+
+        Raises:
+            ReaderError: a file that may hold the state of this name cannot be read.
+        """
+        return self._opened().upstream.find(name)
+
     def databases_for(self, _table: Table, _predicate: Predicate) -> tuple[Database, ...]:
         """Return the databases of which a scan of one of its tables reads rows: itself."""
         return (self,)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -37,6 +38,9 @@ from catalog.statetables import OperatorTable, StateTable, TableState, TimersTab
 from catalog.table import FactsTable, ReadFactsTable, Table
 from catalog.wide.table import WideTable
 from readers import Operator, ReaderError, Savepoint, State, StateKind, is_keyed
+
+if TYPE_CHECKING:
+    from catalog.upstream.tables import UpstreamTables
 
 STATE_META_NAME = "StateMeta"
 OPERATORS_NAME = "operators"
@@ -127,6 +131,13 @@ class SavepointTables:
             names = [table.name for table in self.all()]
             raise NoSuchTableError(name, names, f"database {self._database!r}")
         return table
+
+    @cached_property
+    def upstream(self) -> UpstreamTables:
+        """The same by the names of Flink's State Catalog."""
+        from catalog.upstream.tables import UpstreamTables  # heavy, and few statements ask for its names
+
+        return UpstreamTables(self)
 
     @cached_property
     def operator_names(self) -> dict[str, str]:
@@ -359,6 +370,14 @@ class SavepointTables:
     def states_of(self, operator: Operator) -> tuple[TableState, ...]:
         """Return the states of an operator, without its timers."""
         return self._states(operator, lambda state: state.kind is not StateKind.TIMER)
+
+    def state_table(self, operator: Operator, number: int) -> StateTable:
+        """Return the table of a state of an operator, by the number of the state, which has parts."""
+        return next(
+            table
+            for table in self._tables_of(operator)
+            if isinstance(table, StateTable) and table.states[0].number == number
+        )
 
     def unread_of(self, operator: Operator) -> tuple[UnreadOperator, ...]:
         """Return the handles of an operator that cannot be opened and may hold keyed state."""

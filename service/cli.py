@@ -193,7 +193,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         help="Leave out the rows of files that cannot be read, and list the files; otherwise the query fails.",
     )
     add_names(parser)
-    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
+    settings.add_arguments(parser, (*QUERY_SETTINGS, "compat"), settings.UNLIMITED)
     add_no_cache(parser)
 
 

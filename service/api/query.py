@@ -20,10 +20,14 @@ from service.encode import Format
 from service.engines.registry import AUTO, Role, choices_text, local_engine, titles_of
 from service.queries.request import QueryRequest
 from service.sql.parser import DIALECT
+from service.sql.tablefunctions.upstream import FLINK
 
 router = APIRouter(prefix="/api", tags=["query"])
 # The history of queries keeps the User-Agent, which may have any length.
 _LONGEST_SOURCE = 200
+COMPAT = (
+    "flink: tables may have the names of Flink's State Catalog, too; if not given, what the service is set to"
+)
 
 
 class QueryBody(BaseModel):
@@ -51,7 +55,11 @@ class QueryBody(BaseModel):
         default=False,
         description="leave out the rows of files that cannot be read, and list the files; otherwise the query fails",
     )
-    dialect: str = Field(default=DIALECT, description="SQL dialect: duckdb or trino")
+    dialect: str = Field(
+        default=DIALECT,
+        description="SQL dialect: duckdb, trino or flink; flink if not given and compat is flink",
+    )
+    compat: str | None = Field(default=None, description=COMPAT)
     database: str | None = Field(
         None,
         max_length=1000,
@@ -68,7 +76,10 @@ class QueryBody(BaseModel):
             max_rows=max_rows_of(self.max_rows, wanted, service.settings),
             max_bytes=self.max_bytes,
             timeout_s=self.timeout_s,
-            dialect=self.dialect,
+            dialect=FLINK
+            if self.compat == FLINK and "dialect" not in self.model_fields_set
+            else self.dialect,
+            compat=self.compat,
             explain=self.explain,
             allow_partial=self.allow_partial,
             schema=self.database,

@@ -108,7 +108,8 @@ class Queries:
         started = time.monotonic()
         try:
             visible = (request.catalog or self.catalog).visible(request.principal.sees)
-            plan = request.plan(visible, self._settings.queries.max_sql_bytes)
+            limits = self._settings.queries
+            plan = request.plan(visible, limits.max_sql_bytes, limits.compat)
             if (request.explain or request.describe) and not plan.prefix:
                 plan = replace(plan, prefix="EXPLAIN" if request.explain else "DESCRIBE")
             size_bytes = plan.size_bytes

@@ -25,7 +25,7 @@ class QueryRequest:
         max_rows: most rows of the answer; None for all.
         max_bytes: most bytes of savepoints to read; None for the limit of the settings.
         timeout_s: seconds that the query may take; None for the default of the settings.
-        dialect: of the statement: `duckdb` or `trino`.
+        compat: `flink` if tables may have the names of Flink's State Catalog, too; None for what the settings say.
         user: name of the owner of the query.
         principal: the databases that the user may see.
         source: the client, as it calls itself.
@@ -47,6 +47,7 @@ class QueryRequest:
     max_bytes: int | None = None
     timeout_s: float | None = None
     dialect: str = DIALECT
+    compat: str | None = None
     user: str = ""
     principal: Principal = ANYBODY
     source: str = ""
@@ -66,12 +67,13 @@ class QueryRequest:
         """The owner of the query."""
         return Identity(self.principal.source, self.user)
 
-    def plan(self, catalog: Catalog, max_sql_bytes: int) -> Plan:
+    def plan(self, catalog: Catalog, max_sql_bytes: int, compat: str = "") -> Plan:
         """Plan the statement.
 
         Args:
             catalog: the databases that the statement may name.
             max_sql_bytes: length of the longest statement.
+            compat: if the request does not say.
 
         Raises:
             QueryError: the statement means nothing, or is not allowed.
@@ -85,5 +87,6 @@ class QueryRequest:
             system_tables=self.system_tables,
             constants=self.constants,
             parameters=self.parameters,
+            compat=compat if self.compat is None else self.compat,
         )
         return plan.partial() if self.allow_partial else plan

@@ -95,6 +95,9 @@ class QuerySettings:
         300.0, "Seconds after which a query is cancelled if no request asks for it."
     )
     history_length: int = _setting(1000, "Number of ended queries that the service remembers.")
+    compat: str = _setting(
+        "", "Whose names databases and tables have besides ours: flink means those of Flink's State Catalog."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from service.sql.parser import DIALECT, check_length, position_of_word, with_dou
 from service.sql.plan import Plan
 from service.sql.planner import plan
 from service.sql.resolver import SystemTables
+from service.sql.tablefunctions.upstream import check_compat
 
 TRINO = "trino"
 _FIRST_WORDS = re.compile(r"\s*(\w+)\s*(\w*)")
@@ -33,6 +34,7 @@ def planned(
     system_tables: SystemTables | None = None,
     constants: Mapping[str, str],
     parameters: Sequence[Any] | Mapping[str, Any] = (),
+    compat: str = "",
 ) -> Plan:
     """Plan one statement in any dialect.
 
@@ -45,6 +47,7 @@ def planned(
         system_tables: tables that hide those of the catalog.
         constants: values of `current_user` and the like, for dialects that have them.
         parameters: values for its `?`, or for its `$name` by name.
+        compat: `flink` if tables may have the names of Flink's State Catalog, too.
 
     Raises:
         QueryError: the statement means nothing or is not allowed; the error's position is in `sql`, not in the translation.
@@ -52,6 +55,7 @@ def planned(
     if dialect not in _TRANSLATIONS:
         known = " or ".join(repr(name) for name in _TRANSLATIONS)
         raise InvalidRequestError(f"expected the dialect {known}, found {dialect!r}")
+    check_compat(compat)
     check_length(sql, max_sql_bytes)
     sql = with_double_quotes(sql)
     try:
@@ -62,7 +66,7 @@ def planned(
         raise
     try:
         # The default limit for the translation: it may be longer than the text.
-        result = plan(translation, catalog, schema=schema, system_tables=system_tables)
+        result = plan(translation, catalog, schema=schema, system_tables=system_tables, compat=compat)
     except QueryError as error:
         if translation != sql:
             _relocate(error, translation, sql)

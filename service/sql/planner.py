@@ -39,6 +39,7 @@ def plan(
     max_sql_bytes: int = 1 << 20,
     schema: str | None = None,
     system_tables: SystemTables | None = None,
+    compat: str = "",
 ) -> Plan:
     """Plan one statement in DuckDB's dialect.
 
@@ -48,13 +49,14 @@ def plan(
         max_sql_bytes: length of the longest statement.
         schema: the database of tables without one; the only or the newest database if None.
         system_tables: tables that hide those of the catalog.
+        compat: `flink` if tables may have the names of Flink's State Catalog, too.
 
     Raises:
         QueryError: the statement is none of those above, is not allowed, or names a table that does not exist.
     """
     check_length(sql, max_sql_bytes)
     try:
-        return _Planner(sql, catalog, schema, system_tables).plan()
+        return _Planner(sql, catalog, schema, system_tables, compat).plan()
     except RecursionError as error:
         raise too_deep() from error
 
@@ -63,11 +65,16 @@ class _Planner:
     """Distinguishes the statements by their first tokens."""
 
     def __init__(
-        self, sql: str, catalog: Catalog, schema: str | None, system_tables: SystemTables | None
+        self,
+        sql: str,
+        catalog: Catalog,
+        schema: str | None,
+        system_tables: SystemTables | None,
+        compat: str,
     ) -> None:
         self._sql = sql
-        self._context = catalog, schema, system_tables
-        self._resolver = Resolver(sql, catalog, schema, system_tables)
+        self._context = catalog, schema, system_tables, compat
+        self._resolver = Resolver(sql, *self._context)
 
     def plan(self) -> Plan:
         prefix, tokens = self._prefix(tokens_of(self._sql))
@@ -126,12 +133,18 @@ class _Planner:
         )
 
     def _show_schemas(self, tokens: Sequence[Token]) -> Plan:
-        like, rest = self._like("schema_name", tokens)
+        like, rest = self._like("database_name", tokens)
         if rest:
             raise QuerySyntaxError("expected nothing or LIKE and a pattern", position=self._position(rest[0]))
-        return self._own(
-            f"SELECT schema_name AS database_name FROM information_schema.schemata WHERE {like or 'TRUE'}"
-        )
+        listed = "SELECT schema_name AS database_name FROM information_schema.schemata"
+        return self._own(self._listed(listed, "database_name", self._resolver.upstream_databases, like))
+
+    def _listed(self, listed: str, column: str, more: Sequence[str], like: str) -> str:
+        """Return the query of names: of those that a query lists, and of more, if they are like a pattern."""
+        if more:
+            values = ", ".join(f"({exp.Literal.string(name).sql(DIALECT)})" for name in more)
+            listed += f" UNION ALL SELECT * FROM (VALUES {values}) AS more ({column})"
+        return f"SELECT {column} FROM ({listed}) WHERE {like or 'TRUE'}"
 
     def _like(self, column: str, tokens: Sequence[Token]) -> tuple[str, Sequence[Token]]:
         """Return the condition of `LIKE pattern` at the end, or an empty text, and the tokens before it.
@@ -161,7 +174,7 @@ class _Planner:
         database.listed()
         name = exp.Literal.string(database.name).sql(DIALECT)
         listed = f"SELECT table_name AS name FROM information_schema.tables WHERE table_schema = {name}"
-        return self._own(f"SELECT name FROM ({listed}) WHERE {like or 'TRUE'}")
+        return self._own(self._listed(listed, "name", self._resolver.upstream_tables(database), like))
 
     def _database_called(self, tokens: Sequence[Token]) -> Owner:
         """Return the database that the tokens name, with its catalog or without."""

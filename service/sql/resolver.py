@@ -6,7 +6,8 @@
 | `"database".table`, `flink."database".table` | of that database |
 | `information_schema.table` | lists the catalog |
 | `savepointdb.jobs`, `savepointdb.checkpoints` | list jobs, and savepoints and checkpoints |
-| `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.sql.differences`) |
+| the names of Flink's State Catalog | of that database, if they are asked for (`service.sql.tablefunctions.upstream`) |
+| `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.sql.tablefunctions.differences`) |
 
 In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
 engine may know by its name.
@@ -47,6 +48,15 @@ from service.sql.schemas.named import JobTables, ListedSchema, Owner, listed_nam
 from service.sql.spellings import respell
 from service.sql.tablefunctions.calls import NameArgument
 from service.sql.tablefunctions.differences import PREVIOUS, DifferenceCall, difference_call, one_before
+from service.sql.tablefunctions.upstream import (
+    FLINK,
+    METADATA,
+    SAVEPOINT_METADATA,
+    STATE_CATALOG,
+    database_at,
+    metadata_call,
+    upstream_table,
+)
 
 
 class SystemTables(Protocol):
@@ -80,6 +90,7 @@ class Resolver:
         catalog: its databases.
         schema: the database of tables without one; the only or the newest database if None.
         system_tables: tables that hide those of the catalog.
+        compat: `flink` if tables may have the names of Flink's State Catalog, too.
 
     Attributes:
         assumed: what it assumed so far, in sentences for the client.
@@ -87,12 +98,18 @@ class Resolver:
     """
 
     def __init__(
-        self, sql: str, catalog: Catalog, schema: str | None, system_tables: SystemTables | None
+        self,
+        sql: str,
+        catalog: Catalog,
+        schema: str | None,
+        system_tables: SystemTables | None,
+        compat: str = "",
     ) -> None:
         self._sql = sql
         self._catalog = catalog
         self._schema = schema
         self._system_tables = system_tables
+        self._is_upstream = compat == FLINK
         self.assumed: tuple[str, ...] = ()
         self.skipped: tuple[str, ...] = ()
 
@@ -112,8 +129,11 @@ class Resolver:
         tables: dict[int, list[tuple[exp.Table, TableReference]]] = {}
         for node in list(query.find_all(exp.Table, bfs=False)):
             call = difference_call(node, self._sql) if isinstance(node.this, exp.Func) else None
+            at = metadata_call(node, self._sql) if self._is_upstream and call is None else None
             if call is not None:
                 reference = self._difference(call, len(references) + 1)
+            elif at is not None:
+                reference = self._metadata(at, len(references) + 1)
             elif isinstance(node.this, exp.Func):
                 check_table_function(node.this)
                 continue
@@ -223,7 +243,7 @@ class Resolver:
         system = self._system_table(parts, node, position)
         if system is not None:
             return TableReference(name=f"{number}: {'.'.join(parts)}", database=None, table=system)
-        if len(parts) > 3 or (len(parts) == 3 and parts[0].casefold() != CATALOG):
+        if len(parts) > 3 or (len(parts) == 3 and parts[0].casefold() not in self._catalog_names):
             raise TableNotFoundError(
                 f"there is no table {'.'.join(parts)!r}",
                 hint=f'tables are named "database".table or {CATALOG}."database".table',
@@ -240,6 +260,31 @@ class Resolver:
         table = self._table(database, parts[-1], position)
         read = None if isinstance(database, JobTables) else database
         return TableReference(name=f"{number}: {database.name}.{table.name}", database=read, table=table)
+
+    @property
+    def upstream_databases(self) -> Sequence[str]:
+        """Names of the databases in Flink's State Catalog, if they are asked for."""
+        return self._catalog.upstream_names() if self._is_upstream else ()
+
+    def upstream_tables(self, database: Owner) -> Sequence[str]:
+        """Return the names of the tables of a database in Flink's State Catalog, if they are asked for.
+
+        Raises:
+            ReaderError: the savepoint cannot be opened.
+        """
+        return database.upstream_tables if self._is_upstream and isinstance(database, Database) else ()
+
+    @property
+    def _catalog_names(self) -> tuple[str, ...]:
+        return (CATALOG, STATE_CATALOG) if self._is_upstream else (CATALOG,)
+
+    def _metadata(self, argument: NameArgument, number: int) -> TableReference:
+        """Return the metadata of the database at a path, or of a name."""
+        database = database_at(self._catalog, argument.name) or self._one_database(argument)
+        name = f"{number}: {SAVEPOINT_METADATA}({database.name})"
+        return TableReference(
+            name=name, database=database, table=self._table(database, METADATA, argument.position)
+        )
 
     def _difference(self, call: DifferenceCall, number: int) -> TableReference:
         after = self._one_database(call.after)
@@ -308,7 +353,8 @@ class Resolver:
 
     def _table(self, database: Owner, name: str, position: Position | None) -> Table:
         try:
-            return database.table(name)
+            found = upstream_table(database, name) if self._is_upstream else None
+            return found or database.table(name)
         except NoSuchTableError as error:
             failure = _at(query_error_of(error), position)
             # A database may stand where a table is expected: FROM chk-41.

@@ -64,6 +64,28 @@ def test_trinos_statements_are_answered_as_by_duckdb(
     assert answers[0] == answers[1] != []
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM e.kinds__wide ORDER BY key",
+        "SELECT key, reducing FROM e.kinds__wide WHERE key = 'k3'",
+        "SELECT count(*) AS n FROM e.kinds__wide",
+        "SELECT state_key, list_index, list_value FROM e.uid_kinds_list_keyed_flat ORDER BY 1, 2",
+    ],
+)
+def test_states_side_by_side_are_read_by_executors(
+    savepoints: Catalog, spark_engine: SparkEngine, duckdb_engine: DuckDBEngine, sql: str
+) -> None:
+    asked = planned(sql, savepoints, dialect="duckdb", max_sql_bytes=1 << 20, constants={}, compat="flink")
+    answers = []
+    for engine in (spark_engine, duckdb_engine):
+        execution = engine.execution(asked)
+        answers.append(execution.open().read_all().to_pylist())
+        execution.close()
+
+    assert answers[0] == answers[1] != []
+
+
 def test_an_answer_without_a_limit_is_written_by_the_executors_and_taken_away_after(
     savepoints: Catalog, spark_engine: SparkEngine
 ) -> None:

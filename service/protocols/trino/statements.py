@@ -163,6 +163,7 @@ class Interpreter:
         return QueryRequest(
             sql=sql,
             dialect=TRINO,
+            compat=self.settings.queries.compat,
             engine=properties.get("engine", AUTO),
             # Both limit the whole query here: the shorter one holds.
             timeout_s=min(map(duration_s, durations)) if durations else None,

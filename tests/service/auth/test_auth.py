@@ -354,6 +354,40 @@ def test_links_have_the_grants_of_their_reader(
         assert ("native" in seen, "canonical" in seen) == (native == 200, canonical == 200)
 
 
+@pytest.mark.parametrize(
+    ("name", "native", "canonical"),
+    [("owner", True, True), ("analyst", True, False), ("guest", False, False)],
+)
+def test_the_names_of_flinks_state_catalog_widen_no_grant(
+    door: Door, name: str, native: bool, canonical: bool
+) -> None:
+    def asked(sql: str, who: str = name) -> Any:
+        body = {"sql": sql, "compat": "flink"}
+        return door.ask("POST", "/api/query", f"Bearer {door.keys[who]}", json=body)
+
+    for database, sees in (("native", native), ("canonical", canonical)):
+        known = door.ask("GET", f"/api/databases/{database}", f"Bearer {door.keys['owner']}").json()["path"]
+        for sql in (
+            f"SELECT `operator-name` FROM {database}.metadata",
+            f"SELECT state_key FROM state.{database}.uid_aggregate_keyed LIMIT 1",
+            f"USE {database}; SELECT state_key FROM uid_aggregate_keyed LIMIT 1",
+            f"SELECT `operator-uid` FROM savepoint_metadata('{database}')",
+            f"SELECT `operator-uid` FROM TABLE(savepoint_metadata('{known}'))",
+            f"SELECT `operator-uid` FROM savepoint_metadata('file://{known}/_metadata')",
+        ):
+            answer = asked(sql)
+            if sees:
+                assert answer.json()["rows"], sql
+                continue
+            missing = asked(sql.replace(database, "nothing"))
+            refusal, expected = (one.json()["error"] for one in (answer, missing))
+            assert (answer.status_code, refusal["code"]) == (404, "DATABASE_NOT_FOUND"), sql
+            assert refusal["message"].replace(database, "nothing") == expected["message"]
+            assert refusal.get("hint") == expected.get("hint")
+    listed = str(asked("SHOW DATABASES").json()["rows"])
+    assert ("native" in listed, "canonical" in listed) == (native, canonical)
+
+
 @pytest.mark.slow
 def test_ungranted_databases_are_invisible_everywhere(door: Door) -> None:
     assert [row[0] for row in door.rows("owner", "SHOW SCHEMAS")] == [

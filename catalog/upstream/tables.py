@@ -1,0 +1,240 @@
+"""`UpstreamTables`: the tables of a savepoint by the names of Flink's State Catalog.
+
+A database there has tables of what its connector can read. Here they are of all states, with these limits of theirs: of timers and
+of the bookkeeping of merging windows there are none, and of two tables of one name the first one counts. All the rest is in our own
+tables.
+
+Source: Flink: StateCatalog#tableName, StateTableUtils (FLINK-40175, FLINK-40179, FLINK-40180; not yet released).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from catalog.facts.statemeta import OPERATORS
+from catalog.references import SavepointReference
+from catalog.statetables import StateTable, TableState, UnreadOperator
+from catalog.table import FactsTable, Table
+from catalog.upstream.columns import Column, filled, same, window
+from catalog.upstream.renamed import RenamedTable
+from catalog.wide.table import WideTable
+from readers import (
+    ROW_KIND,
+    SUBTASK,
+    Operator,
+    Savepoint,
+    State,
+    StateKind,
+    VoidNamespaceSerializer,
+    is_keyed,
+)
+
+METADATA = "metadata"
+_STATE_KEY, _STATE_WINDOW = "state_key", "state_window"
+_LIST_INDEX, _LIST_VALUE, _MAP_KEY, _MAP_VALUE = "list_index", "list_value", "map_key", "map_value"
+_INTERNAL = frozenset({"merging-window-set"})
+_OPERATOR_STATES = {
+    StateKind.OPERATOR_LIST: "list",
+    StateKind.UNION_LIST: "union",
+    StateKind.BROADCAST: "broadcast",
+}
+
+
+class KnownTables(Protocol):
+    """The tables of a savepoint by our own names."""
+
+    savepoint: Savepoint
+    reference: SavepointReference
+
+    @property
+    def operator_names(self) -> dict[str, str]:
+        """Operator id → the name of its table."""
+
+    def find(self, name: str) -> Table:
+        """Return a table by one of our names."""
+
+    def states_of(self, operator: Operator) -> tuple[TableState, ...]:
+        """Return the states of an operator, without its timers."""
+
+    def state_table(self, operator: Operator, number: int) -> StateTable:
+        """Return the table of one state."""
+
+    def unread_of(self, operator: Operator) -> tuple[UnreadOperator, ...]:
+        """Return the handles of an operator that may hold more keyed state."""
+
+    def uid_of(self, operator: Operator) -> str | None:
+        """Return the uid of an operator; None if it is not known."""
+
+
+class UpstreamTables:
+    """The tables of one savepoint, each made when it is first needed.
+
+    Args:
+        tables: of the savepoint, by our own names.
+    """
+
+    def __init__(self, tables: KnownTables) -> None:
+        self._tables = tables
+        self._lock = threading.Lock()
+        self._metadata: Table | None = None
+        self._of_operators: dict[str, dict[str, Table]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all tables; reads the headers of all state files."""
+        found = [METADATA]
+        for operator in self._tables.savepoint.operators:
+            found += (table.name for table in self._tables_of(operator).values())
+        return list({name.casefold(): name for name in reversed(found)}.values())[::-1]
+
+    def find(self, name: str) -> Table | None:
+        """Return a table by name, in any case; None if there is none. Reads the headers of the operators that the name may mean.
+
+        Raises:
+            ReaderError: a file that may hold the state of this name cannot be read.
+        """
+        folded = name.casefold()
+        if folded == METADATA:
+            return self._metadata_table()
+        meant = [
+            operator for operator in self._tables.savepoint.operators if self._may_mean(folded, operator)
+        ]
+        for operator in meant:
+            for prefix in self._prefixes(operator):
+                if folded.startswith(prefix):
+                    found = self._tables_of(operator).get(folded.removeprefix(prefix))
+                    if found is not None:
+                        return found
+        for operator in meant:
+            for handle in operator.unread:
+                raise handle.error
+        return None
+
+    def _may_mean(self, folded: str, operator: Operator) -> bool:
+        return any(folded.startswith(prefix) for prefix in self._prefixes(operator))
+
+    def _prefixes(self, operator: Operator) -> list[str]:
+        uid = self._tables.uid_of(operator)
+        return [*([f"uid_{uid}_".casefold()] if uid else []), f"id_{operator.operator_id}_"]
+
+    def _metadata_table(self) -> Table:
+        with self._lock:
+            if self._metadata is None:
+                self._metadata = _renamed_facts(self._tables.find("operators"))
+            return self._metadata
+
+    def _tables_of(self, operator: Operator) -> dict[str, Table]:
+        """Return the tables of an operator by the casefolded ends of their names; engines know a table again by being the same object."""
+        known = self._of_operators.get(operator.operator_id)
+        if known is not None:
+            return known
+        uid = self._tables.uid_of(operator)
+        prefix = f"uid_{uid}_" if uid else f"id_{operator.operator_id}_"
+        made: dict[str, Table] = {}
+        for tail, make in self._made(operator):
+            if tail.casefold() not in made:
+                made[tail.casefold()] = make(prefix + tail)
+        with self._lock:
+            return self._of_operators.setdefault(operator.operator_id, made)
+
+    def _made(self, operator: Operator) -> Iterator[tuple[str, Callable[[str], Table]]]:
+        """Yield the end of the name of each table, and what makes the table from its whole name."""
+        states = [known for known in self._tables.states_of(operator) if known.state.parts]
+        keyed = [
+            known for known in states if is_keyed(known.state.kind) and known.state.name not in _INTERNAL
+        ]
+        plain = tuple(known for known in keyed if not _has_window(known.state))
+        windowed = tuple(known for known in keyed if _has_window(known.state))
+        for group, tail in ((plain, "keyed"), (windowed, "windowed")):
+            if group:
+                yield tail, self._wide(operator, group)
+            for known in group:
+                if known.state.kind in (StateKind.LIST, StateKind.MAP):
+                    yield f"{known.state.name}_{tail}_flat", self._flat(operator, known)
+        for known in states:
+            kind = _OPERATOR_STATES.get(known.state.kind)
+            if kind is not None:
+                yield f"{known.state.name}_{kind}", self._operator_state(operator, known)
+
+    def _wide(self, operator: Operator, states: tuple[TableState, ...]) -> Callable[[str], Table]:
+        def make(name: str) -> Table:
+            unread = self._tables.unread_of(operator)
+            own = self._tables.operator_names[operator.operator_id]
+            origin = WideTable(name, own, self._tables.reference, states, lambda: unread)
+            schema = origin.schema
+            columns = [same(_STATE_KEY, schema.field("key"))]
+            if "namespace" in schema.names:
+                columns.append(window(_STATE_WINDOW, schema.field("namespace")))
+            for known, column in zip(states, origin.columns, strict=True):
+                field = schema.field(column.name)
+                is_filled = pa.types.is_list(field.type) or pa.types.is_map(field.type)
+                is_filled = is_filled and known.state.kind in (StateKind.LIST, StateKind.MAP)
+                shown = known.state.name
+                columns.append(filled(shown, field, schema) if is_filled else same(shown, field))
+            return RenamedTable(name, origin, _distinct(columns))
+
+        return make
+
+    def _flat(self, operator: Operator, known: TableState) -> Callable[[str], Table]:
+        def make(name: str) -> Table:
+            origin = self._tables.state_table(operator, known.number)
+            schema = origin.schema
+            columns = [same(_STATE_KEY, schema.field("key"))]
+            if _has_window(known.state):
+                columns.append(window(_STATE_WINDOW, schema.field("namespace")))
+            if known.state.kind is StateKind.LIST:
+                columns.append(Column(name=_LIST_INDEX, type=pa.int64(), source="list_index"))
+                columns.append(same(_LIST_VALUE, schema.field("value")))
+            else:
+                columns.append(same(_MAP_KEY, schema.field("map_key")))
+                columns.append(same(_MAP_VALUE, schema.field("value")))
+            return RenamedTable(name, origin, _distinct(columns))
+
+        return make
+
+    def _operator_state(self, operator: Operator, known: TableState) -> Callable[[str], Table]:
+        def make(name: str) -> Table:
+            origin = self._tables.state_table(operator, known.number)
+            schema = origin.schema
+            value = schema.field("value")
+            if known.state.kind is StateKind.BROADCAST:
+                columns = [same(_MAP_KEY, schema.field("map_key")), same(_MAP_VALUE, value)]
+                # Each subtask has a copy: an entry is a row once.
+                first = min(part.source.subtask for part in known.state.parts)
+                return RenamedTable(name, origin, _distinct(columns), {SUBTASK: first})
+            if not pa.types.is_struct(value.type):
+                return RenamedTable(name, origin, (same(known.state.name, value),))
+            fields = [
+                Column(name=field.name, type=field.type, source="value", path=(field.name,))
+                for field in value.type
+                if field.name != ROW_KIND
+            ]
+            return RenamedTable(name, origin, _distinct(fields))
+
+        return make
+
+
+def _has_window(state: State) -> bool:
+    entry = state.entry
+    return entry is not None and not isinstance(entry.namespace, VoidNamespaceSerializer)
+
+
+def _distinct(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns; of two of one name only the first, which a state cannot hide."""
+    return tuple({column.name.casefold(): column for column in reversed(columns)}.values())[::-1]
+
+
+def _renamed_facts(operators: Table) -> Table:
+    names = [name.replace("_", "-") for name in OPERATORS.names]
+    schema = pa.schema([pa.field(name, field.type) for name, field in zip(names, OPERATORS, strict=True)])
+
+    def rows() -> pa.RecordBatch:
+        found = operators.plan().to_arrow().combine_chunks().to_batches()
+        arrays = found[0].columns if found else [pa.array([], field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return FactsTable(METADATA, operators.comment, schema, rows)
