@@ -21,6 +21,7 @@ from typing import NoReturn
 from service import settings
 from service.commands.jobs import arguments
 from service.commands.parser import (
+    DIALECTS,
     FLINK_SETTINGS,
     QUERY_SETTINGS,
     READING_SETTINGS,
@@ -186,6 +187,11 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         "--database",
         metavar="NAME",
         help="Database of tables that name none; if not given, the only one, or else the newest one.",
+    )
+    parser.add_argument(
+        "--dialect",
+        choices=DIALECTS,
+        help="SQL dialect of the statement; duckdb if not given, or flink with --compat flink.",
     )
     parser.add_argument(
         "--allow-partial",

@@ -12,6 +12,7 @@ from service.engines import registry
 
 # Written out, because importing the formats would import Arrow.
 FORMATS = ("table", "line", "json", "jsonl", "csv", "arrow", "parquet")
+DIALECTS = ("duckdb", "trino", "flink")
 SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
 STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
 FLINK_SETTINGS = (
@@ -79,6 +80,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         help="Format of the rows; line shows each value on a line of its own.",
     )
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
+
+
+def dialect_of(options: argparse.Namespace, compat: str) -> str:
+    """Return the dialect of a command's statements: the one that is given, or the one that goes with the names it uses."""
+    given: str | None = options.dialect
+    return given or (compat if compat in DIALECTS else DIALECTS[0])
 
 
 def add_no_cache(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from readers import load_machine
 from service.commands.compile import log_compilation
 from service.commands.outcome import ended
 from service.commands.output import LINE, ROWS_ON_SCREEN, TABLE, check_output, write_lines, write_rows
+from service.commands.parser import dialect_of
 from service.commands.progress import ProgressLine
 from service.commands.sources import cache_of, catalog_of
 from service.encode import plan_lines, size_text
@@ -48,6 +49,7 @@ def _query(options: Namespace) -> None:
             engine=options.engine,
             max_rows=options.max_rows,
             timeout_s=options.timeout_s,
+            dialect=dialect_of(options, settings.queries.compat),
             schema=options.database,
             allow_partial=options.allow_partial,
         )

@@ -25,6 +25,7 @@ class QueryRequest:
         max_rows: most rows of the answer; None for all.
         max_bytes: most bytes of savepoints to read; None for the limit of the settings.
         timeout_s: seconds that the query may take; None for the default of the settings.
+        dialect: of the statement: `duckdb`, `trino` or `flink`.
         compat: `flink` if tables may have the names of Flink's State Catalog, too; None for what the settings say.
         user: name of the owner of the query.
         principal: the databases that the user may see.

@@ -1,9 +1,10 @@
 """SQL: a text → a `Plan` that an engine runs. It knows the catalog, and no engine.
 
-In: a statement in DuckDB's or Trino's dialect. Out: one query over resolved tables, or a `QueryError` with a position.
+In: a statement in DuckDB's, Trino's or Flink's dialect. Out: one query over resolved tables, or a `QueryError` with a position.
 
     dialects.py            a statement in another dialect → the same in DuckDB's
     trino/                 Trino's dialect
+    flink/                 Flink's dialect
     planner.py             the statement: a query, EXPLAIN, SHOW, DESCRIBE or SUMMARIZE → a plan
     parser.py              texts ↔ syntax trees of sqlglot
     syntax.py              DuckDB's syntax where sqlglot reads it differently

@@ -1,4 +1,4 @@
-"""Statements in other dialects than DuckDB's → the same in DuckDB's (`service.sql.trino`). The planner checks all after that."""
+"""Statements in other dialects than DuckDB's → the same in DuckDB's. The planner checks all after that."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from catalog import Catalog
 from service.errors import ForbiddenError, InvalidRequestError, QueryError, QuerySyntaxError
 from service.sql.allowlist import QUERY_WORDS
 from service.sql.edits import with_values
+from service.sql.flink.script import script_of
 from service.sql.names import quoting_hint
 from service.sql.parser import DIALECT, check_length, position_of_word, with_double_quotes
 from service.sql.plan import Plan
 from service.sql.planner import plan
 from service.sql.resolver import SystemTables
-from service.sql.tablefunctions.upstream import check_compat
+from service.sql.tablefunctions.upstream import FLINK, check_compat
 
 TRINO = "trino"
 _FIRST_WORDS = re.compile(r"\s*(\w+)\s*(\w*)")
@@ -41,7 +42,7 @@ def planned(
     Args:
         sql: the statement.
         catalog: its databases.
-        dialect: `duckdb` or `trino`.
+        dialect: `duckdb`, `trino` or `flink`.
         max_sql_bytes: length of the longest statement.
         schema: the database of tables without one; the only or the newest database if None.
         system_tables: tables that hide those of the catalog.
@@ -58,6 +59,10 @@ def planned(
     check_compat(compat)
     check_length(sql, max_sql_bytes)
     sql = with_double_quotes(sql)
+    notes: tuple[str, ...] = ()
+    if dialect == FLINK:
+        script = script_of(sql)
+        sql, schema, notes = script.query, script.database or schema, script.notes
     try:
         bound = with_values(sql, parameters) if parameters else sql
         translation = _TRANSLATIONS[dialect](bound, constants)
@@ -73,7 +78,9 @@ def planned(
         elif isinstance(error, QuerySyntaxError):
             error.hint = error.hint or quoting_hint(sql, error.position, catalog, schema)
         raise
-    return result if translation == sql else replace(result, sql=sql, is_translated=True)
+    if translation != sql:
+        result = replace(result, sql=sql, is_translated=True)
+    return replace(result, notes=notes) if notes else result
 
 
 def _from_duckdb(sql: str, _constants: Mapping[str, str]) -> str:
@@ -96,6 +103,12 @@ def _from_trino(sql: str, constants: Mapping[str, str]) -> str:
     return translated(sql, constants)
 
 
+def _from_flink(sql: str, _constants: Mapping[str, str]) -> str:
+    from service.sql.flink.translation import translated  # heavy, and only queries of Flink's dialect need it
+
+    return translated(sql)
+
+
 def _relocate(error: QueryError, translated: str, sql: str) -> None:
     """Move the position of an error to the same word in the text as it was given."""
     position, error.position = error.position, None
@@ -110,4 +123,5 @@ def _relocate(error: QueryError, translated: str, sql: str) -> None:
 _TRANSLATIONS: dict[str, Callable[[str, Mapping[str, str]], str]] = {
     DIALECT: _from_duckdb,
     TRINO: _from_trino,
+    FLINK: _from_flink,
 }

@@ -101,11 +101,12 @@ class Plan:
     is_definition: bool = False
     assumed: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """All that a client should know of how its names were read."""
-        return self.assumed + self.skipped
+        return self.assumed + self.skipped + self.notes
 
     @property
     def is_text(self) -> bool:

@@ -40,6 +40,8 @@ from service.errors import (
 )
 from service.process import machine
 from service.settings import InvalidSettingError, Settings
+from service.sql.flink.macros import MACROS as FLINK_MACROS
+from service.sql.flink.macros import PREFIX as FLINK_PREFIX
 from service.sql.incomplete import UnreadFile, unread_files
 from service.sql.plan import Plan, TableReference
 from service.sql.trino.macros import MACROS, PREFIX
@@ -96,7 +98,8 @@ class DuckDBEngine(Engine):
         """Return a session for this text over these tables: one that waits, or else a new one."""
         if self._is_suspect:
             self._check_root()
-        if not self._has_macros and PREFIX in key.text.casefold():
+        text = key.text.casefold()
+        if not self._has_macros and (PREFIX in text or FLINK_PREFIX in text):
             self._define_macros()
         return self._idle.take(key) or Session(key, self._connection())
 
@@ -148,10 +151,10 @@ class DuckDBEngine(Engine):
         return root
 
     def _define_macros(self) -> None:
-        """Define the functions of Trino, which takes longer than to open the database: most databases see none of them."""
+        """Define the functions of Trino and of Flink, which takes longer than to open the database: most databases see none of them."""
         with self._lock:
             if not self._has_macros:
-                for definition in MACROS:
+                for definition in (*MACROS, *FLINK_MACROS):
                     self._root.execute(definition)
                 self._has_macros = True
 

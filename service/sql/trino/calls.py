@@ -30,16 +30,43 @@ def call(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def macro(name: str, *arguments: exp.Expr) -> exp.Expr:
+def macro(name: str, *arguments: exp.Expr, prefix: str = PREFIX) -> exp.Expr:
     """Return a call of a macro; NULL if an argument is NULL, whose type would say nothing."""
     if any(isinstance(argument, exp.Null) for argument in arguments):
         return exp.null()
-    return call(PREFIX + name, *arguments)
+    return call(prefix + name, *arguments)
 
 
 def text(value: str) -> exp.Expr:
     """Return a constant text."""
     return exp.Literal.string(value)
+
+
+def takes(name: str, arguments: _Arguments, *counts: int) -> None:
+    """Check how many arguments a function has.
+
+    Raises:
+        InvalidQueryError: it takes another number.
+    """
+    if len(arguments) not in counts:
+        expected = " or ".join(map(str, counts))
+        raise InvalidQueryError(
+            f"expected {expected} arguments of {name}(), found {len(arguments)}", code="FUNCTION_NOT_FOUND"
+        )
+
+
+def constant(name: str, argument: exp.Expr) -> str:
+    """Return the constant text that is an argument of a function.
+
+    Raises:
+        InvalidQueryError: the argument is something else.
+    """
+    if not (isinstance(argument, exp.Literal) and argument.is_string):
+        raise InvalidQueryError(
+            f"expected a constant as the pattern of {name}(): it is translated before it runs",
+            code="NOT_SUPPORTED",
+        )
+    return str(argument.this)
 
 
 def refused(name: str) -> InvalidQueryError:
@@ -60,30 +87,13 @@ def substring(arguments: _Arguments) -> exp.Expr:
 
 
 def _substr(name: str, arguments: _Arguments) -> exp.Expr:
-    _takes(name, arguments, 2, 3)
+    takes(name, arguments, 2, 3)
     return substring(arguments)
-
-
-def _takes(name: str, arguments: _Arguments, *counts: int) -> None:
-    if len(arguments) not in counts:
-        expected = " or ".join(map(str, counts))
-        raise InvalidQueryError(
-            f"expected {expected} arguments of {name}(), found {len(arguments)}", code="FUNCTION_NOT_FOUND"
-        )
-
-
-def _constant(name: str, argument: exp.Expr) -> str:
-    if not (isinstance(argument, exp.Literal) and argument.is_string):
-        raise InvalidQueryError(
-            f"expected a constant as the pattern of {name}(): it is translated before it runs",
-            code="NOT_SUPPORTED",
-        )
-    return str(argument.this)
 
 
 def _macro(*counts: int) -> _Rewrite:
     def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        _takes(name, arguments, *counts)
+        takes(name, arguments, *counts)
         return macro(name, *arguments)
 
     return rewrite
@@ -91,7 +101,7 @@ def _macro(*counts: int) -> _Rewrite:
 
 def _renamed(new: str, *counts: int) -> _Rewrite:
     def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        _takes(name, arguments, *counts)
+        takes(name, arguments, *counts)
         return call(new, *arguments)
 
     return rewrite
@@ -99,58 +109,58 @@ def _renamed(new: str, *counts: int) -> _Rewrite:
 
 def _count_if(name: str, arguments: _Arguments) -> exp.Expr:
     # DuckDB's is a HUGEINT.
-    _takes(name, arguments, 1)
+    takes(name, arguments, 1)
     return exp.Count(this=exp.Case(ifs=[exp.If(this=arguments[0], true=exp.Literal.number(1))]))
 
 
 def _formatted(translate: Callable[[str], str]) -> _Rewrite:
     def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        _takes(name, arguments, 2)
-        return call("strftime", arguments[0], text(translate(_constant(name, arguments[1]))))
+        takes(name, arguments, 2)
+        return call("strftime", arguments[0], text(translate(constant(name, arguments[1]))))
 
     return rewrite
 
 
 def _parsed(translate: Callable[[str], str], kind: str) -> _Rewrite:
     def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        _takes(name, arguments, 2)
-        pattern = text(translate(_constant(name, arguments[1])))
+        takes(name, arguments, 2)
+        pattern = text(translate(constant(name, arguments[1])))
         return exp.cast(call("strptime", arguments[0], pattern), exp.DataType.build(kind, dialect="duckdb"))
 
     return rewrite
 
 
 def _replaced(name: str, arguments: _Arguments) -> exp.Expr:
-    _takes(name, arguments, 2, 3)
-    replacement = of_replacement(_constant(name, arguments[2])) if len(arguments) == 3 else ""
+    takes(name, arguments, 2, 3)
+    replacement = of_replacement(constant(name, arguments[2])) if len(arguments) == 3 else ""
     return call("regexp_replace", *arguments[:2], text(replacement), text("g"))
 
 
 def _at_path(name: str, arguments: _Arguments) -> exp.Expr:
-    _takes(name, arguments, 2)
-    return macro(name, arguments[0], text(of_path(_constant(name, arguments[1]))))
+    takes(name, arguments, 2)
+    return macro(name, arguments[0], text(of_path(constant(name, arguments[1]))))
 
 
 def _url_part(name: str, arguments: _Arguments) -> exp.Expr:
-    _takes(name, arguments, 1)
+    takes(name, arguments, 1)
     return call("regexp_extract", arguments[0], text(_URL_PARTS[name]), exp.Literal.number(1))
 
 
 def _double(value: str) -> _Rewrite:
     def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        _takes(name, arguments, 0)
+        takes(name, arguments, 0)
         return exp.cast(text(value), "DOUBLE")
 
     return rewrite
 
 
 def _sha1(name: str, arguments: _Arguments) -> exp.Expr:
-    _takes(name, arguments, 1)
+    takes(name, arguments, 1)
     return call("unhex", call("sha1", *arguments))
 
 
 def _contains(name: str, arguments: _Arguments) -> exp.Expr:
-    _takes(name, arguments, 2)
+    takes(name, arguments, 2)
     return macro("array_contains", *arguments)
 
 

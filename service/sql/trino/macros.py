@@ -44,7 +44,7 @@ def sentence_of(message: str) -> str | None:
     return found[1] if found else None
 
 
-def _refused(bad: str, sentence: str, value: str) -> str:
+def refused_if(bad: str, sentence: str, value: str) -> str:
     """Return an expression that is an error where a condition holds; the sentence is an expression, too."""
     error = f"CAST('[Trino: ' || {sentence} || ']' AS BOOLEAN)"
     return f"CASE WHEN CASE WHEN {bad} THEN {error} ELSE FALSE END THEN NULL ELSE {value} END"
@@ -55,7 +55,7 @@ def _in(fields: tuple[str, ...]) -> str:
 
 
 def _field(fields: tuple[str, ...], kind: str, value: str) -> str:
-    return _refused(f"NOT {_in(fields)}", f"'''' || u || ''' is not a valid {kind} field'", value)
+    return refused_if(f"NOT {_in(fields)}", f"'''' || u || ''' is not a valid {kind} field'", value)
 
 
 def _step(fields: tuple[str, ...]) -> str:
@@ -63,9 +63,9 @@ def _step(fields: tuple[str, ...]) -> str:
     return f"CASE lower(u) {cases} END"
 
 
-def _shapes(name: str, shapes: dict[str, str]) -> str:
+def shapes_of(name: str, shapes: dict[str, str]) -> str:
     """Return the definition of a macro; each shape is its parameters and its value."""
-    return f"CREATE MACRO {PREFIX}{name}" + ", ".join(
+    return f"CREATE MACRO {name}" + ", ".join(
         f"({parameters}) AS ({value})" for parameters, value in shapes.items()
     )
 
@@ -108,7 +108,7 @@ def _date_diff() -> dict[str, str]:
 def _plus() -> dict[str, str]:
     has_time = "x + i <> date_trunc('day', x + i)"
     sentence = "'Cannot add hour, minutes or seconds to a date'"
-    shapes = {"x DATE, i": _refused(has_time, sentence, "CAST(x + i AS DATE)")}
+    shapes = {"x DATE, i": refused_if(has_time, sentence, "CAST(x + i AS DATE)")}
     for kind in (*_TIMESTAMPS, "TIMESTAMPTZ"):
         shapes[f"x {kind}, i"] = f"CAST(x + i AS {kind})"
     shapes["x TIMESTAMP_NS, i"] = _nanoseconds("i")
@@ -121,9 +121,8 @@ def _nanoseconds(step: str) -> str:
     return f"make_timestamp_ns(epoch_ns({_MICROSECONDS} + {step}) + {_BELOW})"
 
 
-def _text(value: str) -> str:
-    """Return the text of a value as Trino casts it: doubles as 1.5E10, timestamps with all digits of their type."""
-    text = f"CAST({value} AS VARCHAR)"
+def scientific(text: str) -> str:
+    """Return the text of a finite double, as Java writes it with an exponent: `1.5E-5` for DuckDB's `1.5e-05` and for `0.000015`."""
     # Two parts: before and behind `e`; digits without the point; the exponent of the first digit that is not 0.
     mantissa = f"ltrim(split_part({text}, 'e', 1), '-')"
     whole, fraction = f"split_part({mantissa}, '.', 1)", f"split_part({mantissa}, '.', 2)"
@@ -132,10 +131,17 @@ def _text(value: str) -> str:
     power = f"(CAST(coalesce(nullif(split_part({text}, 'e', 2), ''), '0') AS INTEGER) + length({whole}) - 1 - {leading})"
     kept = f"rtrim(ltrim({digits}, '0'), '0')"
     sign = f"CASE WHEN starts_with({text}, '-') THEN '-' ELSE '' END"
-    double = f"""CASE WHEN {text} = 'nan' THEN 'NaN' WHEN ends_with({text}, 'inf') THEN {sign} || 'Infinity'
-        WHEN {kept} = '' THEN {sign} || '0.0E0'
+    return f"""CASE WHEN {kept} = '' THEN {sign} || '0.0E0'
         ELSE {sign} || left({kept}, 1) || '.' || coalesce(nullif(substring({kept}, 2), ''), '0')
             || 'E' || CAST({power} AS VARCHAR) END"""
+
+
+def _text(value: str) -> str:
+    """Return the text of a value as Trino casts it: doubles as 1.5E10, timestamps with all digits of their type."""
+    text = f"CAST({value} AS VARCHAR)"
+    sign = f"CASE WHEN starts_with({text}, '-') THEN '-' ELSE '' END"
+    double = f"""CASE WHEN {text} = 'nan' THEN 'NaN' WHEN ends_with({text}, 'inf') THEN {sign} || 'Infinity'
+        ELSE {scientific(text)} END"""
     head, tail = f"split_part({text}, '.', 1)", f"split_part({text}, '.', 2)"
 
     def padded(count: int, of: str = tail) -> str:
@@ -159,7 +165,7 @@ def _integer(kind: str, name: str) -> dict[str, str]:
     bad = f"typeof(x) = 'VARCHAR' AND NOT regexp_full_match({text}, '[+-]?[0-9]+')"
     rounded = f"CAST(round(CAST({text} AS DOUBLE)) AS {kind})"
     value = f"CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN {rounded} ELSE CAST(x AS {kind}) END"
-    return {"x": _refused(bad, f"'Cannot cast ''' || {text} || ''' to {name}'", value)}
+    return {"x": refused_if(bad, f"'Cannot cast ''' || {text} || ''' to {name}'", value)}
 
 
 def _subscript() -> dict[str, str]:
@@ -174,7 +180,7 @@ def _subscript() -> dict[str, str]:
         WHEN {below} THEN 'Array subscript is negative: ' || {index}
         WHEN {is_list} THEN 'Array subscript must be less than or equal to array length: ' || {index} || ' > ' || {length}
         ELSE 'Key not present in map: ' || {index} END"""
-    return {"c, i": _refused(f"({below}) OR ({beyond}) OR ({missing})", sentence, "c[i]")}
+    return {"c, i": refused_if(f"({below}) OR ({beyond}) OR ({missing})", sentence, "c[i]")}
 
 
 _JSON = "CASE WHEN json_valid(j) THEN j END"
@@ -194,7 +200,7 @@ _SHAPES: dict[str, dict[str, str]] = {
     },
     "date_add": _date_add(),
     "element_at": {
-        "c, i": _refused(
+        "c, i": refused_if(
             "typeof(c) LIKE '%]' AND CAST(i AS VARCHAR) = '0'", "'SQL array indices start at 1'", "c[i]"
         )
     },
@@ -212,7 +218,7 @@ _SHAPES: dict[str, dict[str, str]] = {
     "integer_of_32": _integer("INTEGER", "INT"),
     "integer_of_64": _integer("BIGINT", "BIGINT"),
     "boolean": {
-        "x": _refused(
+        "x": refused_if(
             "typeof(x) = 'VARCHAR' AND lower(CAST(x AS VARCHAR)) NOT IN ('t', 'true', '1', 'f', 'false', '0')",
             "'Cannot cast ''' || CAST(x AS VARCHAR) || ''' to BOOLEAN'",
             "CAST(x AS BOOLEAN)",
@@ -243,10 +249,10 @@ _SHAPES: dict[str, dict[str, str]] = {
         "a TIMESTAMP, b TIMESTAMP, s INTERVAL": "generate_series(a, b, s)",
     },
     "slice": {
-        "a, f, n": _refused(
+        "a, f, n": refused_if(
             "f = 0",
             "'SQL array indices start at 1'",
-            _refused(
+            refused_if(
                 "n < 0",
                 "'length must be greater than or equal to 0'",
                 """CASE WHEN a IS NULL OR f IS NULL OR n IS NULL THEN NULL WHEN n = 0 OR f > len(a) OR -f > len(a) THEN a[1:0]
@@ -255,7 +261,7 @@ _SHAPES: dict[str, dict[str, str]] = {
         )
     },
     "split_part": {
-        "s, d, i": _refused(
+        "s, d, i": refused_if(
             "i <= 0",
             "'Index must be greater than zero'",
             """CASE WHEN d = '' THEN nullif(substring(s, CAST(i AS BIGINT), 1), '')
@@ -271,11 +277,11 @@ _SHAPES: dict[str, dict[str, str]] = {
     "to_base": {"x, r": "lower(to_base(x, r))"},
     "varchar": {
         "x": _text("x"),
-        "x, n": _refused(
+        "x, n": refused_if(
             f"typeof(x) <> 'VARCHAR' AND length({_text('x')}) > n",
             f"'Value ' || {_text('x')} || ' cannot be represented as varchar(' || n || ')'",
             f"left({_text('x')}, n)",
         ),
     },
 }
-MACROS = tuple(_shapes(name, shapes) for name, shapes in _SHAPES.items())
+MACROS = tuple(shapes_of(PREFIX + name, shapes) for name, shapes in _SHAPES.items())

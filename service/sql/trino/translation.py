@@ -72,7 +72,7 @@ def translated(sql: str, constants: Mapping[str, str]) -> str:
             if rewrite is not None:
                 rewrite(node, constants)
         for select in tree.find_all(exp.Select):
-            _name_columns(select)
+            name_columns(select)
     except RecursionError as error:
         raise too_deep() from error
     generated_text = generated(tree)
@@ -216,12 +216,12 @@ def _column(node: exp.Expr, constants: Mapping[str, str]) -> None:
         node.replace(exp.Literal.string(constants[name]))
 
 
-def _name_columns(select: exp.Select) -> None:
-    """Give output columns without a name the name that Trino gives them."""
+def name_columns(select: exp.Select, prefix: str = "_col") -> None:
+    """Give output columns without a name the name that the dialect gives them: a prefix and their position, from 0."""
     for number, column in enumerate(select.expressions):
         if isinstance(column, exp.Alias | exp.Column | exp.Star | exp.Dot | exp.Aliases) or column.is_star:
             continue
-        column.replace(exp.alias_(column.copy(), f"_col{number}", quoted=True))
+        column.replace(exp.alias_(column.copy(), f"{prefix}{number}", quoted=True))
 
 
 _Rewrite = Callable[[exp.Expr, Mapping[str, str]], None]

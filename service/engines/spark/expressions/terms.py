@@ -34,6 +34,20 @@ DUCKDB = Dialect.get_or_raise("duckdb")
 _DATE_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)?")
 _DIGITS_IN_64_BITS = 18
+_WRITTEN = {
+    **{
+        f"integer_of_{bits}": f"a cast to {name}"
+        for bits, name in ((8, "TINYINT"), (16, "SMALLINT"), (32, "INTEGER"), (64, "BIGINT"))
+    },
+    "boolean": "a cast to BOOLEAN",
+    "instant": "a cast to TIMESTAMP WITH TIME ZONE",
+    "moment_of_0": "to_timestamp_ltz()",
+    "moment_of_3": "to_timestamp_ltz()",
+    "plus": "+",
+    "string": "a cast to STRING",
+    "subscript": "a subscript",
+    "varchar": "a cast to VARCHAR",
+}
 _WIDE = exp.column("wide")
 # DuckDB converts the halves of 64 bits one by one, so its last digit is not always that of the nearest DOUBLE.
 _DOUBLE_OF_128_BITS = sqlglot.parse_one(
@@ -139,7 +153,9 @@ def knows(node: exp.Expr, *arguments: str) -> None:
 def shown(node: exp.Expr) -> str:
     """Return an expression's name for people."""
     if isinstance(node, exp.Anonymous):
-        return f"{node.name}()"
+        prefix, _, name = node.name.lower().partition("_")
+        # The macros of other dialects, which nobody wrote.
+        return _WRITTEN.get(name, f"{name}()") if prefix in ("trino", "flink") else f"{node.name}()"
     return f"{node.sql_name().lower()}()" if isinstance(node, exp.Func) else node.key.upper()
 
 

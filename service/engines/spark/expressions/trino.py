@@ -1,4 +1,7 @@
-"""The macros of Trino's dialect (`service.sql.trino.macros`), for types of which they mean a plain expression."""
+"""The macros of the dialects of Trino and Flink, for types of which they mean a plain expression.
+
+They are in `service.sql.trino.macros` and `service.sql.flink.macros`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from sqlglot import exp
 from service.engines.spark.expressions.terms import DATE, Handler, Scope, as_type, shown, translate
 from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import TIMESTAMP, Term
+from service.sql.flink.macros import PREFIX as FLINK
 from service.sql.trino.macros import PREFIX
 
 _UNITS_OF_DATES = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"})
@@ -83,5 +87,10 @@ MACROS: dict[str, Handler] = {
     PREFIX + "date_trunc": _date_trunc,
     PREFIX + "plus": _plus,
     PREFIX + "varchar": _cast("VARCHAR", 0, 1, 2, 3),
-    **{f"{PREFIX}integer_of_{bits}": _cast(name, 1, 2) for bits, name in _INTEGERS.items()},
+    FLINK + "string": _cast("VARCHAR", 0, 1, 3),
+    **{
+        f"{prefix}integer_of_{bits}": _cast(name, 1, 2)
+        for prefix in (PREFIX, FLINK)
+        for bits, name in _INTEGERS.items()
+    },
 }
