@@ -39,6 +39,9 @@ from service.process import memory
 
 # `service.commands.outcome` and `service.checks.findings` have the same codes, and import Arrow.
 _INTERRUPTED = 130
+_QUERY = "query"
+# So many objects a query makes before its first row, modules among them: their garbage is not worth a look.
+_OBJECTS_OF_A_QUERY = 100_000
 _WRONG_USAGE = {"check": 4}
 
 
@@ -62,6 +65,8 @@ def run() -> NoReturn:
         _end(ended.code if isinstance(ended.code, int) else 0)
     command = _loaded(options.command)
     gc.freeze()
+    if options.command == _QUERY:
+        gc.set_threshold(_OBJECTS_OF_A_QUERY)
     gc.enable()
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -40,7 +40,7 @@ class QueryBody(BaseModel):
     engine: str = Field(
         default=AUTO,
         description=f"{choices_text()}; {AUTO} is {local_engine().title}, "
-        f"or {titles_of(Role.CLUSTER)} for reads that are too large for this machine",
+        f"{titles_of(Role.CLUSTER)} for reads that are too large for this machine, or {titles_of(Role.SCAN)} for lookups",
     )
     max_rows: int | None = Field(
         None, ge=0, description="most rows; if not given, 10000 for JSON and all for other formats"

@@ -6,6 +6,7 @@
     later.py     an engine that is opened at its first use
     parallel.py  reads the splits of a scan by several threads
     spill.py     folders for what engines spill
+    scan/        the scan itself, for statements that need no engine
     duckdb/      DuckDB, in this process
     workers/     the local engine in processes of its own, for HTTP
     spark/       Spark, on a cluster or on this machine

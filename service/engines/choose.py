@@ -3,7 +3,7 @@
 The local engine answers what this machine can read: it needs no start, it is many times as fast as a cluster engine on the
 same machine, and it spills what does not fit into memory. So a cluster engine answers only if it has a cluster and the plan
 reads more, after pruning, than this machine should: more than the engine's threshold, or more than the memory of the
-machine. The local engine keeps what the cluster engine refuses, whatever its size.
+machine. The local engine keeps what the cluster engine refuses, whatever its size. What a scan answers itself needs neither.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ def choose(plan: Plan, size_bytes: int, engines: Mapping[str, Engine], memory_by
         if refusal is None:
             return Choice(engine.name, f"{reason}: {title_of(engine.name)} at {cluster.address}")
         reason = f"{reason}, but {refusal.message}"
+    if plan.short is not None:
+        for registered in engines_of(Role.SCAN):
+            if registered.name in engines:
+                return Choice(registered.name, "it looks up keys of one table, so it needs no engine")
     return Choice(local_engine().name, reason)
 
 

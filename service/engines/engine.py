@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from service.errors import EngineUnavailableError, QueryError
 from service.sql.incomplete import UnreadFile
 from service.sql.plan import Plan
 from service.sql.types import Column
+
+if TYPE_CHECKING:
+    from service.engines.scan.work import ScanWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,16 @@ class Execution(Protocol):
         """A note on how the plan runs, for the reason of the choice; known after `open`, empty for none."""
         return ""
 
+    def begin(self, timeout_s: float) -> bool:
+        """Begin before `open`, and wait a little; return True if the whole answer is there, so that `open` does not wait.
+
+        If it is not there, another thread may call `open`.
+
+        Raises:
+            QueryError: it failed; then `open` is not called.
+        """
+        return False
+
     def open(self) -> pa.RecordBatchReader:
         """Start; return when the first rows are there. The reader raises QueryError as `open` does.
 
@@ -134,6 +147,10 @@ class Engine(Protocol):
                 answer is cut off, and drops what comes after that, so an engine that fetches rows before they are read
                 may stop there.
         """
+
+    def reading(self, work: ScanWork) -> Execution | None:
+        """Return the execution that reads the scan of a short statement, where this engine's queries run; None for this process."""
+        return None
 
     def work(self, parcels: Sequence[bytes], source: SavepointReference) -> list[bytes]:
         """Do the work of parcels of the writers, and return their answers in the same order.

@@ -35,11 +35,14 @@ class Role(Enum):
         LOCAL: unless another takes it; exactly one engine. It runs on this machine, and the others may use it.
         CLUSTER: when the query reads more than this machine should, and the engine has a cluster.
         NAMED: never; only a request that names the engine gets it.
+        SCAN: when the statement is short (`service.sql.short`), and no cluster gets it; at most one engine. It answers
+            nothing else.
     """
 
     LOCAL = 1
     CLUSTER = 2
     NAMED = 3
+    SCAN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +166,11 @@ def title_of(name: str) -> str:
     return next(engine.title for engine in ENGINES if engine.name == name)
 
 
+def may_scan(name: str) -> bool:
+    """Return whether a request that names this engine, or leaves the choice, may be answered by a scan."""
+    return name == AUTO or any(engine.name == name for engine in engines_of(Role.SCAN))
+
+
 def titles_of(role: Role) -> str:
     """Return the titles of the engines of a role for a text; empty if the role has no engine."""
     return " or ".join(engine.title for engine in engines_of(role))
@@ -187,4 +195,5 @@ ENGINES = (
             Requirement("java", "Java 17 or newer", check="service.engines.spark.checks:check_java"),
         ),
     ),
+    RegisteredEngine("scan", "the scan itself", Role.SCAN, "service.engines.scan.engine:ScanEngine"),
 )

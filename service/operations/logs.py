@@ -196,6 +196,8 @@ def audit_savepoint(record: SavepointRecord) -> None:
 
 def shape_of(query: Query) -> str:
     """Return the statement with `?` in place of every literal."""
+    if query.plan.short is not None:
+        return query.plan.short.shape[:_LONGEST_SHAPE]
     tree = query.plan.query.copy()
     shaped = tree.transform(lambda node: exp.Placeholder() if isinstance(node, exp.Literal) else node)
     return shaped.sql(dialect=DIALECT)[:_LONGEST_SHAPE]

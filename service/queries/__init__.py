@@ -7,7 +7,8 @@ In: a `QueryRequest`, from any protocol or from the command line. Out: a `Query`
     query.py       one query from start to end
     lifecycle.py   its state, its deadline, and why it ends
     attendance.py  its clients: they wait for it, or have left it alone
-    runner.py      the thread that runs it on an engine
+    runner.py      its way through an engine
+    threads.py     the threads that run queries
     keyhints.py    what keys look like, for errors about keys
     results.py     rows that no client has read yet
     spool.py       the same in files, for slow clients

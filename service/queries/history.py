@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from service.auth.principal import Identity
 from service.engines.engine import Progress
 from service.errors import QueryError
-from service.queries.origin import Origin
+from service.queries.origin import Origin, sendable
 from service.queries.request import QueryRequest
 from service.queries.state import QueryState
 from service.sql.incomplete import UnreadFile
 
 # Characters of a statement that its record keeps: the history holds a thousand of them.
-LISTED_SQL = 10_000
+_LISTED_SQL = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +67,18 @@ class QueryRecord:
     error: QueryError | None
 
 
+def listed_sql(request: QueryRequest) -> str:
+    """Return the statement of a request as its record keeps it."""
+    return sendable(request.sql[:_LISTED_SQL])
+
+
 def refused_record(request: QueryRequest, error: QueryError) -> QueryRecord:
     """Return the record of a statement that was refused before it ran."""
     return QueryRecord(
         id=request.query_id or secrets.token_hex(16),
         owner=request.owner,
         source=request.source,
-        # Half a surrogate pair may come in JSON, but not go out: a list with one statement of it would fail.
-        sql=request.sql[:LISTED_SQL].encode(errors="replace").decode(),
+        sql=listed_sql(request),
         database=request.schema,
         state=QueryState.FAILED,
         engine=request.engine,

@@ -1,6 +1,7 @@
 """One query from start to end: it waits for a slot, runs on an engine, and keeps its answer until a client has read it.
 
-A thread of its own runs it when it gets a slot, and puts the rows into a `ResultBuffer`; the client takes them from there.
+A thread of its own runs it when it gets a slot, and puts the rows into a `ResultBuffer`; the client takes them from there. A short
+statement that gets its slot at once begins in the thread that starts it, and ends there if its answer comes at once.
 `Queries` (`service.queries.registry`) starts queries, and ends those that are late or abandoned.
 """
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 from service.engines.engine import Engine, Progress
 from service.errors import QueryCancelledError, QueryError
 from service.queries.attendance import Attendance
-from service.queries.history import LISTED_SQL, QueryRecord
+from service.queries.history import QueryRecord, listed_sql
 from service.queries.lifecycle import Lifecycle
 from service.queries.origin import Origin, metadata_of
 from service.queries.request import QueryRequest
@@ -27,10 +28,14 @@ from service.queries.results import ResultBuffer
 from service.queries.runner import Runner
 from service.queries.slots import Slots, Ticket
 from service.queries.state import QueryState
+from service.queries.threads import QueryThreads
 from service.sql.explain import Explanation
 from service.sql.incomplete import UnreadFile
 from service.sql.plan import Plan
 from service.sql.types import Column
+
+# So long a short statement may keep the thread that starts it: no client is looked after meanwhile.
+_AT_ONCE_S = 0.02
 
 
 class Keeper(Protocol):
@@ -62,6 +67,7 @@ class Query:
         results: keeps the answer.
         stall_timeout_s: seconds after which it ends if its answer is streamed and its client reads nothing.
         slots: where it waits to run.
+        threads: run it.
         keeper: keeps it.
 
     Attributes:
@@ -89,6 +95,7 @@ class Query:
         results: ResultBuffer,
         stall_timeout_s: float,
         slots: Slots,
+        threads: QueryThreads,
         keeper: Keeper,
     ) -> None:
         self.id = request.query_id or secrets.token_hex(16)
@@ -102,6 +109,7 @@ class Query:
         self.attendance = Attendance(request.abandoned_after_s, stall_timeout_s)
         self.results = results
         self._slots = slots
+        self._threads = threads
         self._keeper = keeper
         self._engine = engine
         self._close_lock = threading.Lock()
@@ -127,15 +135,27 @@ class Query:
             ticket=self._ticket,
             lifecycle=self.lifecycle,
         )
-        self._thread = threading.Thread(target=self._run, name=f"query-{self.id}", daemon=True)
+        # Once it has begun to run, and until its thread has nothing more to do for it.
+        self._has_run: threading.Event | None = None
+        # The thread that enters a short query, while it does; and whether the query got its slot there.
+        self._entering: int | None = None
+        self._is_begun_here = False
+        self._runner_thread: int | None = None
+        self._last_record: QueryRecord | None = None
 
     def enter(self) -> None:
-        """Wait for a slot; then the query runs.
+        """Wait for a slot; then the query runs, a short one perhaps in this thread.
 
         Raises:
             TooManyQueriesError: too many queries wait.
         """
-        self._slots.enter(self._ticket)
+        self._entering = threading.get_ident() if self.plan.short is not None else None
+        try:
+            self._slots.enter(self._ticket)
+        finally:
+            self._entering = None
+            if self._is_begun_here:
+                self._run_here()
 
     @property
     def state(self) -> QueryState:
@@ -206,11 +226,22 @@ class Query:
     @property
     def record(self) -> QueryRecord:
         """The query as it is now."""
+        if self._last_record is not None:
+            return self._last_record
+        has_ended = self.state.has_ended
+        record = self._record
+        if has_ended:
+            # The history, the log and the metrics want it.
+            self._last_record = record
+        return record
+
+    @property
+    def _record(self) -> QueryRecord:
         return QueryRecord(
             id=self.id,
             owner=self.owner,
             source=self.request.source,
-            sql=self.request.sql[:LISTED_SQL],
+            sql=listed_sql(self.request),
             database=self.request.schema,
             state=self.state,
             engine=self.engine,
@@ -219,7 +250,7 @@ class Query:
             queued_ms=self.lifecycle.queued_ms,
             elapsed_ms=self.lifecycle.elapsed_ms,
             row_count=self.row_count,
-            is_ready=self.is_ready,
+            is_ready=self.is_ready or self.state.has_ended,
             progress=self.progress,
             origins=self.origins,
             incomplete=self.incomplete,
@@ -283,9 +314,9 @@ class Query:
     def close(self) -> None:
         """End it and release everything."""
         self.cancel(QueryCancelledError("the query was cancelled"))
-        # A thread cannot be joined before it starts, nor by itself.
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        # A thread cannot wait for itself.
+        if self._has_run is not None and self._runner_thread != threading.get_ident():
+            self._has_run.wait()
         with self._close_lock:
             was_closed, self._is_closed = self._is_closed, True
         if not was_closed:
@@ -311,24 +342,47 @@ class Query:
 
     def _granted(self) -> None:
         """Run, now that there is a slot: for the first time, or again after a pause."""
-        is_wanted = self.lifecycle.grant(self._thread.start)
+        is_wanted = self.lifecycle.grant(self._start)
         self._runner.resume()
         if not is_wanted:
             self._slots.leave(self._ticket)
 
-    def _run(self) -> None:
-        error = self._runner.run()
-        if self._sufficient_rows is not None:
-            # The client did not fail: it has the rows that it wanted.
-            error, self._runner.row_count, self._runner.truncated = None, self._sufficient_rows, True
-        self.attendance.touch()
-        self.lifecycle.end(error)
-        if error is None:
-            self.results.end()
+    def _start(self) -> None:
+        self._has_run = threading.Event()
+        if self._entering == threading.get_ident():
+            self._is_begun_here = True
         else:
-            self.results.abort(error)
-        self._slots.leave(self._ticket)
-        self._keeper.ended(self)
+            self._run_elsewhere()
+
+    def _run_here(self) -> None:
+        """Run in this thread if that takes no time to speak of: to wake another one takes longer than most lookups."""
+        if self._runner.begin(_AT_ONCE_S):
+            self._run()
+        else:
+            self._run_elsewhere()
+
+    def _run_elsewhere(self) -> None:
+        self._threads.run(f"query-{self.id}", self._run)
+
+    def _run(self) -> None:
+        assert self._has_run is not None
+        self._runner_thread = threading.get_ident()
+        try:
+            error = self._runner.run()
+            if self._sufficient_rows is not None:
+                # The client did not fail: it has the rows that it wanted.
+                error, self._runner.row_count, self._runner.truncated = None, self._sufficient_rows, True
+            self.attendance.touch()
+            self.lifecycle.end(error)
+            self._slots.leave(self._ticket)
+            # Before its client hears of the end: the client may ask for its record then, and waits for no log.
+            self._keeper.ended(self)
+            if error is None:
+                self.results.end()
+            else:
+                self.results.abort(error)
+        finally:
+            self._has_run.set()
 
     def __enter__(self) -> Query:
         return self

@@ -23,7 +23,7 @@ from readers import ReaderError
 from service.auth.principal import Identity, Principal
 from service.engines.choose import choose, choose_for_work
 from service.engines.engine import Engine
-from service.engines.registry import AUTO, local_engine, work_choices
+from service.engines.registry import AUTO, Role, engines_of, local_engine, work_choices
 from service.errors import (
     ConflictError,
     InvalidRequestError,
@@ -44,6 +44,7 @@ from service.queries.results import ResultBuffer
 from service.queries.slots import SlotLimits, Slots
 from service.queries.spool import Spool
 from service.queries.state import QueryState
+from service.queries.threads import QueryThreads
 from service.settings import Settings
 from service.sql.explain import explanation_of
 from service.sql.lookups import is_lookup
@@ -64,6 +65,7 @@ class Queries:
         catalog: the databases that they read.
         engines: by name; the local one among them.
         settings: their limits.
+        idle_s: seconds that threads wait for the next query; 0 for none, so that no thread is left when no query is.
 
     Attributes:
         catalog: the databases that they read.
@@ -71,11 +73,14 @@ class Queries:
         is_ending: True if no more queries are taken.
     """
 
-    def __init__(self, catalog: Catalog, engines: Mapping[str, Engine], settings: Settings) -> None:
+    def __init__(
+        self, catalog: Catalog, engines: Mapping[str, Engine], settings: Settings, idle_s: float = 0.0
+    ) -> None:
         self.catalog = catalog
         self._engines = engines
         self._settings = settings
         self._local = engines[local_engine().name]
+        self._scan = next((engines.get(engine.name) for engine in engines_of(Role.SCAN)), None)
         self._memory_bytes = machine.memory_bytes()
         self._limits = slot_limits(settings)
         self._slots = Slots(self._limits)
@@ -86,6 +91,8 @@ class Queries:
         self._lock = threading.Lock()
         self._open: dict[str, Query] = {}
         self._watch: threading.Thread | None = None
+        self._idle_s = idle_s
+        self._threads = QueryThreads(idle_s)
         self._none_is_open = threading.Event()
         # The garbage collector may close what is being closed by the same thread.
         self._closing = threading.RLock()
@@ -109,7 +116,9 @@ class Queries:
         try:
             visible = (request.catalog or self.catalog).visible(request.principal.sees)
             limits = self._settings.queries
-            plan = request.plan(visible, limits.max_sql_bytes, limits.compat)
+            plan = request.plan(
+                visible, limits.max_sql_bytes, limits.compat, may_be_short=self._scan is not None
+            )
             if (request.explain or request.describe) and not plan.prefix:
                 plan = replace(plan, prefix="EXPLAIN" if request.explain else "DESCRIBE")
             size_bytes = plan.size_bytes
@@ -124,7 +133,9 @@ class Queries:
             self._history.add(refused_record(request, error))
             raise
         engine, reason = self._engine(request.engine, plan, size_bytes)
-        is_replaceable = request.engine == AUTO and engine is not self._local
+        if engine is not self._scan:
+            plan = plan.in_full()
+        is_replaceable = request.engine == AUTO and engine not in (self._local, self._scan)
         query = Query(
             request=request,
             plan=plan,
@@ -144,6 +155,7 @@ class Queries:
             ),
             stall_timeout_s=self._settings.server.stall_timeout_s,
             slots=self._slots,
+            threads=self._threads,
             keeper=self,
         )
         self._keep(query)
@@ -242,13 +254,18 @@ class Queries:
         """Forget a query: its answer was read, or nobody wants it."""
         with self._lock:
             self._open.pop(query.id, None)
-            if self._open:
+            if self._open or self._idle_s:
                 return
-            self._none_is_open.set()
-            watch, self._watch = self._watch, None
+            watch = self._end_watch()
         # The watching thread closes abandoned queries itself.
         if watch is not None and watch is not threading.current_thread():
             watch.join()
+
+    def _end_watch(self) -> threading.Thread | None:
+        """Let the watching thread end, and return it."""
+        self._none_is_open.set()
+        watch, self._watch = self._watch, None
+        return watch
 
     def drain(self, grace_s: float) -> None:
         """Take no more queries, let the open ones end, and cancel those that take longer.
@@ -281,6 +298,11 @@ class Queries:
                 query.cancel()
             for query in left:
                 query.close()
+            self._threads.close()
+            with self._lock:
+                watch = self._end_watch()
+            if watch is not None:
+                watch.join()
             for engine in self._engines.values():
                 engine.close()
         atexit.unregister(self.close)
@@ -296,13 +318,26 @@ class Queries:
                 self._watch.start()
 
     def _check_all(self, stop: threading.Event) -> None:
+        asked = time.monotonic()
         while not stop.wait(_CHECK_EVERY_S):
             now = time.monotonic()
             with self._lock:
                 queries = list(self._open.values())
             for query in queries:
                 query.check(now)
+            if queries:
+                asked = now
+            elif now - asked > self._idle_s and self._ends_watch():
+                return
             end_stalled(queries, self._limits.stalled, now)
+
+    def _ends_watch(self) -> bool:
+        """End the watch, from its own thread; return False if a query has come."""
+        with self._lock:
+            if self._open:
+                return False
+            self._end_watch()
+        return True
 
     def _remembered(self, query_id: str, caller: Principal) -> QueryRecord:
         record = self._history.find(query_id)

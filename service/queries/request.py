@@ -8,7 +8,7 @@ from typing import Any
 
 from catalog import Catalog
 from service.auth.principal import ANYBODY, Identity, Principal
-from service.engines.registry import AUTO
+from service.engines.registry import AUTO, may_scan
 from service.sql.dialects import planned
 from service.sql.parser import DIALECT
 from service.sql.plan import Plan
@@ -68,13 +68,16 @@ class QueryRequest:
         """The owner of the query."""
         return Identity(self.principal.source, self.user)
 
-    def plan(self, catalog: Catalog, max_sql_bytes: int, compat: str = "") -> Plan:
+    def plan(
+        self, catalog: Catalog, max_sql_bytes: int, compat: str = "", *, may_be_short: bool = False
+    ) -> Plan:
         """Plan the statement.
 
         Args:
             catalog: the databases that the statement may name.
             max_sql_bytes: length of the longest statement.
             compat: if the request does not say.
+            may_be_short: whether a scan may answer it, unless the request asks for more.
 
         Raises:
             QueryError: the statement means nothing, or is not allowed.
@@ -89,5 +92,8 @@ class QueryRequest:
             constants=self.constants,
             parameters=self.parameters,
             compat=compat if self.compat is None else self.compat,
+            may_be_short=may_be_short
+            and may_scan(self.engine)
+            and not (self.explain or self.describe or self.allow_partial),
         )
         return plan.partial() if self.allow_partial else plan

@@ -84,12 +84,23 @@ class Runner:
         self._resumed = threading.Event()
         self._progress = Progress()
         self._execution: Execution | None = None
+        self._has_begun = False
+        self._raised: Exception | None = None
 
     @property
     def progress(self) -> Progress:
         """Progress of the reading."""
         execution = self._execution
         return self._progress if execution is None else execution.progress
+
+    def begin(self, timeout_s: float) -> bool:
+        """Begin in this thread, and wait a little; return True if `run` does not wait any more, so that it needs no other thread."""
+        self._has_begun = True
+        try:
+            return self._new_execution(self._engine).begin(timeout_s)
+        except Exception as raised:  # `run` raises it: there the client gets the error
+            self._raised = raised
+            return True
 
     def run(self) -> QueryError | None:
         """Run to the end; return the error that ended the query, None if it finished."""
@@ -143,13 +154,23 @@ class Runner:
         return self._opened_by(self._fallback)
 
     def _opened_by(self, engine: Engine) -> tuple[Execution, pa.RecordBatchReader]:
-        execution = self._execution = engine.execution(self._plan, self._max_rows)
-        execution.is_long = self._ticket.counts_as_large(time.monotonic())
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        has_begun, self._has_begun = self._has_begun, False
+        execution = self._execution if has_begun else None
+        if execution is None:
+            execution = self._new_execution(engine)
         self._lifecycle.check_not_cancelled()
         reader = execution.open()
         if execution.remark:
             self.engine_reason = f"{self.engine_reason}; {execution.remark}"
         return execution, reader
+
+    def _new_execution(self, engine: Engine) -> Execution:
+        execution = self._execution = engine.execution(self._plan, self._max_rows)
+        execution.is_long = self._ticket.counts_as_large(time.monotonic())
+        return execution
 
     def _explained(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Put the engine and what it reads before the engine's plan; other rows stay as they are."""

@@ -6,6 +6,7 @@ In: a statement in DuckDB's, Trino's or Flink's dialect. Out: one query over res
     trino/                 Trino's dialect
     flink/                 Flink's dialect
     planner.py             the statement: a query, EXPLAIN, SHOW, DESCRIBE or SUMMARIZE → a plan
+    short/                 statements that a scan answers without an engine
     parser.py              texts ↔ syntax trees of sqlglot
     syntax.py              DuckDB's syntax where sqlglot reads it differently
     allowlist.py           what a statement may contain

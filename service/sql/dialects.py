@@ -17,6 +17,7 @@ from service.sql.parser import DIALECT, check_length, position_of_word, with_dou
 from service.sql.plan import Plan
 from service.sql.planner import plan
 from service.sql.resolver import SystemTables
+from service.sql.short.planning import short_plan
 from service.sql.tablefunctions.upstream import FLINK, check_compat
 
 TRINO = "trino"
@@ -36,6 +37,7 @@ def planned(
     constants: Mapping[str, str],
     parameters: Sequence[Any] | Mapping[str, Any] = (),
     compat: str = "",
+    may_be_short: bool = False,
 ) -> Plan:
     """Plan one statement in any dialect.
 
@@ -49,6 +51,7 @@ def planned(
         constants: values of `current_user` and the like, for dialects that have them.
         parameters: values for its `?`, or for its `$name` by name.
         compat: `flink` if tables may have the names of Flink's State Catalog, too.
+        may_be_short: whether a scan may answer it (`service.sql.short`).
 
     Raises:
         QueryError: the statement means nothing or is not allowed; the error's position is in `sql`, not in the translation.
@@ -70,8 +73,17 @@ def planned(
         error.hint = error.hint or quoting_hint(sql, error.position, catalog, schema)
         raise
     try:
-        # The default limit for the translation: it may be longer than the text.
-        result = plan(translation, catalog, schema=schema, system_tables=system_tables, compat=compat)
+
+        def in_full() -> Plan:
+            # The default limit for the translation: it may be longer than the text.
+            return plan(translation, catalog, schema=schema, system_tables=system_tables, compat=compat)
+
+        short = (
+            short_plan(translation, catalog, schema, system_tables, in_full)
+            if may_be_short and not compat
+            else None
+        )
+        result = short or in_full()
     except QueryError as error:
         if translation != sql:
             _relocate(error, translation, sql)

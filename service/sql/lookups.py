@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from service.sql.plan import Plan
 
-_MOST_KEYS = 100
-_MOST_BYTES = 4 << 20
+MOST_KEYS = 100
+MOST_BYTES = 4 << 20
 
 
 def is_lookup(plan: Plan, size_bytes: int = 0) -> bool:
@@ -22,10 +22,12 @@ def is_lookup(plan: Plan, size_bytes: int = 0) -> bool:
         plan: the plan.
         size_bytes: about how many bytes it reads; 0 if that is unknown.
     """
-    if plan.prefix or len(plan.tables) != 1 or size_bytes > _MOST_BYTES:
+    if plan.short is not None:
+        return True
+    if plan.prefix or len(plan.tables) != 1 or size_bytes > MOST_BYTES:
         return False
     keys = plan.tables[0].predicate.of("key")
-    if plan.tables[0].database is None or keys is None or len(keys) > _MOST_KEYS:
+    if plan.tables[0].database is None or keys is None or len(keys) > MOST_KEYS:
         return False
     return all(type(node) in _PLAIN for node in plan.query.walk())
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Protocol
 
 from sqlglot import exp
 
@@ -76,25 +78,113 @@ class TableReference:
         return self.table.plan(self.predicate, allow_partial=self.allow_partial)
 
 
+class Reading(Protocol):
+    """A statement as an engine reads it: its tree, and its text in DuckDB's dialect."""
+
+    @property
+    def query(self) -> exp.Query:
+        """The parsed query; it calls its tables by the names in the plan."""
+
+    @property
+    def text(self) -> str:
+        """The text as it was given, with the same names of tables."""
+
+    @property
+    def whole(self) -> Plan | None:
+        """The plan for an engine; None if the plan of this statement is that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStatement:
+    """A statement that was read when it was planned."""
+
+    query: exp.Query
+    text: str
+    whole: None = None
+
+
+class UnreadStatement:
+    """A statement that is read when an engine wants it.
+
+    Args:
+        plan: plans it for an engine.
+    """
+
+    def __init__(self, plan: Callable[[], Plan]) -> None:
+        self._plan = plan
+
+    @cached_property
+    def whole(self) -> Plan:
+        """The plan for an engine.
+
+        Raises:
+            QueryError: a savepoint was removed meanwhile.
+        """
+        return self._plan()
+
+    @property
+    def query(self) -> exp.Query:
+        """See `Reading`."""
+        return self.whole.query
+
+    @property
+    def text(self) -> str:
+        """See `Reading`."""
+        return self.whole.text
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A condition that a scan applies exactly as DuckDB does.
+
+    Attributes:
+        column: of the scan.
+        sign: `=`, `<>`, `<`, `<=`, `>`, `>=`, or `IN`.
+        values: in the type of the column.
+    """
+
+    column: str
+    sign: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortStatement:
+    """Columns and conditions of one table: a scan answers them (`service.sql.short`).
+
+    Attributes:
+        columns: columns of the table that are the answer.
+        names: their names in the answer.
+        conditions: all must be true.
+        limit: most rows; None for all.
+        shape: the statement with `?` in place of every constant.
+    """
+
+    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    conditions: tuple[Comparison, ...]
+    limit: int | None
+    shape: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A statement that may run.
 
     Attributes:
         sql: the text as it was given.
-        query: the parsed query; it calls its tables by the names in `tables`.
-        text: the query in DuckDB's dialect: the text as it was given, with the same names of tables as `query`.
+        reading: the query as an engine reads it; it calls its tables by the names in `tables`.
         tables: the tables that the query reads.
         prefix: `EXPLAIN`, `EXPLAIN ANALYZE`, `DESCRIBE`, `SUMMARIZE` or empty.
         is_translated: True if the query was parsed from a translation of the text.
         is_definition: True for SHOW CREATE TABLE.
         assumed: what the planner assumed, in sentences for the client.
         skipped: savepoints that an alias such as `latest` would mean if they could be read, in sentences for the client.
+        short: the statement, if a scan answers it.
     """
 
     sql: str
-    query: exp.Query
-    text: str
+    reading: Reading
     tables: tuple[TableReference, ...]
     prefix: str = ""
     is_translated: bool = False
@@ -102,6 +192,25 @@ class Plan:
     assumed: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    short: ShortStatement | None = None
+
+    def in_full(self) -> Plan:
+        """Return the plan for an engine, also of a short statement.
+
+        Raises:
+            QueryError: a savepoint was removed meanwhile.
+        """
+        return self.reading.whole or self
+
+    @property
+    def query(self) -> exp.Query:
+        """The parsed query."""
+        return self.reading.query
+
+    @property
+    def text(self) -> str:
+        """The query in DuckDB's dialect."""
+        return self.reading.text
 
     @property
     def warnings(self) -> tuple[str, ...]:

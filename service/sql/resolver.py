@@ -40,7 +40,7 @@ from service.sql.edits import edited
 from service.sql.functions import DIFFERENCES
 from service.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
 from service.sql.parser import generated
-from service.sql.plan import NO_GROUNDS, Plan, PredicateGrounds, TableReference
+from service.sql.plan import NO_GROUNDS, Plan, PredicateGrounds, ReadStatement, TableReference
 from service.sql.pruning import is_plain, predicates_of
 from service.sql.schemas.information_schema import CATALOG, INFORMATION_SCHEMA, information_schema_table
 from service.sql.schemas.listings import requested_databases
@@ -155,8 +155,7 @@ class Resolver:
             assumed=self.assumed,
             skipped=self.skipped,
             prefix=prefix,
-            query=query,
-            text=generated(query) if text is None else edited(text, edits),
+            reading=ReadStatement(query, generated(query) if text is None else edited(text, edits)),
             tables=tuple(
                 replace(
                     reference,

@@ -60,6 +60,19 @@ def sql_type(arrow_type: pa.DataType, identifier: Callable[[str], str] | None = 
     return _PLAIN.get(arrow_type.id, str(arrow_type).upper())
 
 
+def is_kept(arrow_type: pa.DataType) -> bool:
+    """Return whether DuckDB returns a column of this type in the same type."""
+    if pa.types.is_struct(arrow_type):
+        return all(is_kept(field.type) for field in arrow_type) and arrow_type.num_fields > 0
+    if pa.types.is_map(arrow_type):
+        return is_kept(arrow_type.key_type) and is_kept(arrow_type.item_type)
+    if pa.types.is_list(arrow_type):
+        return is_kept(arrow_type.value_type)
+    if pa.types.is_timestamp(arrow_type):
+        return arrow_type.tz is None and arrow_type.unit != "s"
+    return any(test(arrow_type) for test in _KEPT)
+
+
 def _identifier(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else '"' + name.replace('"', '""') + '"'
 
@@ -86,3 +99,13 @@ _PLAIN = {
     pa.date64().id: "DATE",
     pa.month_day_nano_interval().id: "INTERVAL",
 }
+_KEPT = (
+    pa.types.is_boolean,
+    pa.types.is_signed_integer,
+    pa.types.is_float32,
+    pa.types.is_float64,
+    pa.types.is_string,
+    pa.types.is_binary,
+    pa.types.is_date32,
+    pa.types.is_decimal128,
+)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from service.sql.plan import Plan, TableReference
+from service.sql.types import is_kept
 
 _SELECT_PARTS = frozenset({"expressions", "from", "from_"})
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
@@ -31,7 +32,7 @@ def unchanged_columns(plan: Plan) -> list[str] | None:
     names = [name for name in found if name is not None]
     if len(names) < len(found) or not names:
         return None
-    return names if all(_is_kept(table.field(name).type) for name in names) else None
+    return names if all(is_kept(table.field(name).type) for name in names) else None
 
 
 def as_they_are(
@@ -83,28 +84,3 @@ def _names(part: exp.Expr, table: pa.Schema) -> Sequence[str] | None:
     if not isinstance(part, exp.Column) or not _has_only(part, frozenset({"this"})):
         return None
     return [part.name] if isinstance(part.this, exp.Identifier) and part.name in table.names else None
-
-
-def _is_kept(arrow_type: pa.DataType) -> bool:
-    """Return whether DuckDB returns a column of this type in the same type."""
-    if pa.types.is_struct(arrow_type):
-        return all(_is_kept(field.type) for field in arrow_type) and arrow_type.num_fields > 0
-    if pa.types.is_map(arrow_type):
-        return _is_kept(arrow_type.key_type) and _is_kept(arrow_type.item_type)
-    if pa.types.is_list(arrow_type):
-        return _is_kept(arrow_type.value_type)
-    if pa.types.is_timestamp(arrow_type):
-        return arrow_type.tz is None and arrow_type.unit != "s"
-    return any(test(arrow_type) for test in _KEPT)
-
-
-_KEPT = (
-    pa.types.is_boolean,
-    pa.types.is_signed_integer,
-    pa.types.is_float32,
-    pa.types.is_float64,
-    pa.types.is_string,
-    pa.types.is_binary,
-    pa.types.is_date32,
-    pa.types.is_decimal128,
-)

@@ -61,7 +61,7 @@ from service.errors import (
 )
 from service.settings import Settings
 from service.sql.parser import generated
-from service.sql.plan import Plan, TableReference
+from service.sql.plan import Plan, ReadStatement, TableReference
 from service.sql.types import Column
 
 if TYPE_CHECKING:
@@ -379,7 +379,8 @@ class SparkExecution(Execution):
         found = answers(frame.toArrow())
         references = tuple(table.answered(found.get(number)) for number, table in enumerate(tables))
         self._check_not_cancelled()
-        plan = replace(self._plan, query=merged, text=generated(merged), tables=references)
+        reading = ReadStatement(merged, generated(merged))
+        plan = replace(self._plan, reading=reading, tables=references)
         execution = self._duckdb.execution(plan)
         self._merging = execution
         return self._conformed(_rows_of(execution))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
 
@@ -14,12 +14,28 @@ from catalog import CatalogError
 from readers import ReaderError
 from service.engines.engine import Engine, Execution, Progress
 from service.engines.registry import local_engine
+from service.engines.scan.work import ScanWork
 from service.engines.workers.channel import ChannelClosedError, Frame
 from service.engines.workers.forks import WorkerProcess
 from service.engines.workers.limits import engine_settings, waiting_workers, worker_memory_bytes
-from service.engines.workers.messages import End, batch_of, columns_of, progress_of, schema_of, task_content
+from service.engines.workers.messages import (
+    Answer,
+    End,
+    batch_of,
+    columns_of,
+    progress_of,
+    schema_of,
+    stream_of,
+    task_content,
+)
 from service.engines.workers.pool import WorkerPool
-from service.errors import QueryCancelledError, QueryError, WorkerLostError, query_error_of
+from service.errors import (
+    QueryCancelledError,
+    QueryError,
+    WorkerLostError,
+    query_error_of,
+)
+from service.process import machine
 from service.settings import Settings
 from service.sql.lookups import is_lookup
 from service.sql.plan import Plan
@@ -33,6 +49,9 @@ _LOOK_AGAIN_S = 0.1
 COMPILING = "the decoder is compiled for this processor, once: queries wait for it, a minute at most"
 # A worker that waits may die before it gets a task; several at once if the system is short of memory.
 _TRIES = 4
+# As many workers read scans as there are cores: more would only take turns. A reading that takes long, as from an object
+# store, is not waited for.
+_LEAST_PLACES, _WAIT_FOR_A_PLACE_S = 2, 0.02
 
 
 class WorkerEngine(Engine):
@@ -50,6 +69,7 @@ class WorkerEngine(Engine):
         self.pool = WorkerPool(
             engine_settings(settings, memory_bytes), waiting_workers(settings), memory_bytes
         )
+        self._places = threading.Semaphore(max(_LEAST_PLACES, settings.duckdb.threads or machine.cores()))
 
     @property
     def is_ready(self) -> bool:
@@ -72,7 +92,11 @@ class WorkerEngine(Engine):
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> WorkerExecution:
         """Implement `Engine.execution`; the worker computes rows as they are read, so it needs no `max_rows`."""
-        return WorkerExecution(plan, self.pool)
+        return WorkerExecution(lambda: task_content(plan), self.pool, is_lookup=is_lookup(plan))
+
+    def reading(self, work: ScanWork) -> WorkerReading:
+        """Implement `Engine.reading`."""
+        return WorkerReading(work.content, self.pool, self._places)
 
     def close(self) -> None:
         """Implement `Engine.close`."""
@@ -80,17 +104,28 @@ class WorkerEngine(Engine):
 
 
 class WorkerExecution(Execution):
-    """One plan in a worker.
+    """One task in a worker.
 
     One thread opens, reads and closes it; any may cancel it.
+
+    Args:
+        content: returns the task.
+        pool: the workers.
+        is_lookup: whether the task is sure to end soon.
 
     Attributes:
         has_begun: whether a worker has the task.
     """
 
-    def __init__(self, plan: Plan, pool: WorkerPool) -> None:
-        self._plan = plan
-        self._is_lookup = is_lookup(plan)
+    def __init__(
+        self,
+        content: Callable[[], bytes],
+        pool: WorkerPool,
+        *,
+        is_lookup: bool,
+    ) -> None:
+        self._content = content
+        self._is_lookup = is_lookup
         self._pool = pool
         self._columns: tuple[Column, ...] = ()
         self._progress = Progress()
@@ -122,15 +157,19 @@ class WorkerExecution(Execution):
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
+        content = self._opened(self._content)
+        return pa.RecordBatchReader.from_batches(schema_of(content), self._batches())
+
+    def _opened(self, content: Callable[[], bytes]) -> bytearray:
+        """Start a task, and return the content of its first BATCH."""
         try:
-            task = task_content(self._plan)
+            task = content()
         except (CatalogError, ReaderError) as error:
             raise query_error_of(error) from error
         self._start(task)
-        while (content := self._next()) is None:
+        while (found := self._next()) is None:
             pass
-        schema = schema_of(content)
-        return pa.RecordBatchReader.from_batches(schema, self._batches())
+        return found
 
     def cancel(self, error: QueryError) -> None:
         """Implement `Execution.cancel`; one of the next calls kills a worker that does not react."""
@@ -159,19 +198,8 @@ class WorkerExecution(Execution):
 
     def _start(self, task: bytes) -> None:
         """Send the task to a worker, to another one if the worker has died while it waited."""
-        # The first one may have to compile the decoder, and a cancel must not wait for that.
-        while not self._pool.has_started(_LOOK_AGAIN_S):
-            if self._failure is not None:
-                raise self._failure
         for tries_left in reversed(range(_TRIES)):
-            worker = self._pool.take(is_lookup=self._is_lookup, is_long=self.is_long)
-            with self._lock:
-                if self._failure is not None:
-                    self._pool.give_back(worker)
-                    raise self._failure
-                self._worker = worker
-                with suppress(ChannelClosedError):
-                    worker.channel.send(Frame.RUN, task)
+            worker = self._sent(Frame.RUN, task)
             # Only the first PROGRESS shows that the worker is alive and has the task.
             try:
                 worker.channel.receive()
@@ -182,6 +210,22 @@ class WorkerExecution(Execution):
             else:
                 self.has_begun = True
                 return
+
+    def _sent(self, frame: Frame, task: bytes) -> WorkerProcess:
+        """Return a worker that was sent the task; it may have died before."""
+        # The first one may have to compile the decoder, and a cancel must not wait for that.
+        while not self._pool.has_started(_LOOK_AGAIN_S):
+            if self._failure is not None:
+                raise self._failure
+        worker = self._pool.take(is_lookup=self._is_lookup, is_long=self.is_long)
+        with self._lock:
+            if self._failure is not None:
+                self._pool.give_back(worker)
+                raise self._failure
+            self._worker = worker
+            with suppress(ChannelClosedError):
+                worker.channel.send(frame, task)
+        return worker
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         while self._worker is not None:
@@ -201,6 +245,14 @@ class WorkerExecution(Execution):
             frame, content = worker.channel.receive()
         except ChannelClosedError as error:
             raise self._lost(worker) from error
+        return self._noted(worker, frame, content)
+
+    def _noted(self, worker: WorkerProcess, frame: Frame, content: bytearray) -> bytearray | None:
+        """Return the content of a BATCH; note that of another frame, and return None.
+
+        Raises:
+            QueryError: the query failed.
+        """
         if frame is Frame.BATCH:
             return content
         if frame is Frame.COLUMNS:
@@ -228,3 +280,87 @@ class WorkerExecution(Execution):
             f"the process that ran the query ended{f' by {signal.Signals(-code).name}' if code < 0 else ''}",
             hint="ask again; no other query was lost",
         )
+
+
+class WorkerReading(WorkerExecution):
+    """The scan of a short statement in a worker: one frame there, and one back if the rows are few.
+
+    Args:
+        content: returns the task.
+        pool: the workers.
+        places: limits how many workers read at a time.
+    """
+
+    def __init__(self, content: Callable[[], bytes], pool: WorkerPool, places: threading.Semaphore) -> None:
+        super().__init__(content, pool, is_lookup=True)
+        self._places = places
+        self._has_place = False
+        self._has_heard = False
+        self._answer: Answer | None = None
+
+    def begin(self, timeout_s: float) -> bool:
+        """Implement `Execution.begin`."""
+        # To start a worker takes long, and so may those that read now.
+        if not self._pool.has_idle or not self._places.acquire(blocking=False):
+            return False
+        self._has_place = True
+        self._begin()
+        worker = self._worker
+        assert worker is not None
+        if not worker.channel.has_arrived(timeout_s):
+            return False
+        self._hear()
+        return self._answer is not None
+
+    def open(self) -> pa.RecordBatchReader:
+        """Implement `Execution.open`."""
+        if not self.has_begun:
+            self._has_place = self._places.acquire(timeout=_WAIT_FOR_A_PLACE_S)
+            self._begin()
+        if not self._has_heard:
+            self._hear()
+        if self._answer is not None:
+            return stream_of(self._answer.rows)
+        while (found := self._next()) is None:
+            pass
+        return pa.RecordBatchReader.from_batches(schema_of(found), self._batches())
+
+    def close(self) -> None:
+        """Implement `Execution.close`."""
+        super().close()
+        self._leave_place()
+
+    def _begin(self) -> None:
+        """Send the task."""
+        try:
+            self._sent(Frame.READ, self._content())
+        except BaseException:
+            self._leave_place()
+            raise
+        self.has_begun = True
+
+    def _hear(self) -> None:
+        """Wait for the first frame, and note it."""
+        worker = self._worker
+        assert worker is not None
+        try:
+            frame, content = worker.channel.receive()
+        except ChannelClosedError as error:
+            raise self._lost(worker) from error
+        finally:
+            self._leave_place()
+        self._has_heard = True
+        self._noted(worker, frame, content)
+
+    def _leave_place(self) -> None:
+        if self._has_place:
+            self._has_place = False
+            self._places.release()
+
+    def _noted(self, worker: WorkerProcess, frame: Frame, content: bytearray) -> bytearray | None:
+        if frame is not Frame.ANSWER:
+            return super()._noted(worker, frame, content)
+        self._answer = answer = Answer.of(content)
+        self._columns, self._progress = answer.columns, answer.progress
+        self._ended(worker, End(is_worn=answer.is_worn))
+        return None

@@ -51,6 +51,9 @@ class WorkerProcess:
     @property
     def has_died(self) -> bool:
         """True if the worker ended while it waited: a worker that waits sends nothing, so only its end can be read."""
+        # Of no query: what one sends behind its end must not answer the next one.
+        if self.channel.has_unread:
+            return True
         waiting = poll()  # `select` takes no descriptors beyond 1023
         waiting.register(self.connection, POLLIN)
         return bool(waiting.poll(0))

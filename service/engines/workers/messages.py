@@ -3,12 +3,14 @@
 | frame | from | content |
 |---|---|---|
 | RUN | server | the plan with its planned scans, pickled |
+| READ | server | a scan and the short statement over it, pickled (`service.engines.scan.work`) |
 | CANCEL | server | nothing |
 | RETIRE | server | nothing: no task follows; the worker writes what it has for the cache and ends |
 | COLUMNS | worker | JSON: `[[name, type], …]` |
 | BATCH | worker | Arrow IPC stream: the schema and one batch; the first frame has the schema only |
 | PROGRESS | worker | JSON: the fields of `Progress`; the first frame means that the worker has the task |
 | ERROR, END | worker | JSON: `End` |
+| ANSWER | worker | all that follows a READ if the rows are few: u4 with the length of a JSON text, this text, and BATCH |
 
 The server unpickles nothing that a worker sends: the worker runs what a client wrote.
 """
@@ -16,6 +18,7 @@ The server unpickles nothing that a worker sends: the worker runs what a client 
 from __future__ import annotations
 
 import pickle
+import struct
 import traceback
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -26,6 +29,7 @@ import pyarrow as pa
 
 from catalog import PlannedTable
 from service.engines.engine import Progress
+from service.engines.scan.work import ScanWork
 from service.errors import MemoryExceededError, Position, QueryError
 from service.sql.incomplete import UnreadFile
 from service.sql.plan import Plan
@@ -33,6 +37,9 @@ from service.sql.types import Column
 
 # The server holds a batch or two of each query that is read: with many queries, large batches would be much memory.
 _BATCH_BYTES = 512 << 10
+_LENGTH = struct.Struct(">I")
+# Without options, pyarrow looks into the environment for each stream.
+_OPTIONS = pa.ipc.IpcWriteOptions()
 
 
 def task_content(plan: Plan) -> bytes:
@@ -52,10 +59,53 @@ def task_content(plan: Plan) -> bytes:
     return pickle.dumps(replace(plan, tables=tables))
 
 
+def work_of(content: bytes | bytearray) -> ScanWork:
+    """Return the work in READ; only a worker calls this, with what its server sent."""
+    work: ScanWork = pickle.loads(content)
+    return work
+
+
 def plan_of(content: bytes | bytearray) -> Plan:
     """Return the plan in RUN; only a worker calls this, with what its server sent."""
     plan: Plan = pickle.loads(content)
     return plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """All of a small answer.
+
+    Attributes:
+        columns: names and SQL types.
+        progress: what was read.
+        is_worn: whether the worker has grown and should be replaced.
+        rows: an Arrow stream of the schema and at most one batch.
+    """
+
+    columns: tuple[Column, ...]
+    progress: Progress
+    is_worn: bool
+    rows: memoryview
+
+    def content(self) -> bytes:
+        """Return the content of ANSWER."""
+        columns = [[column.name, column.type] for column in self.columns]
+        facts = orjson.dumps({"columns": columns, "progress": self.progress, "is_worn": self.is_worn})
+        return b"".join((_LENGTH.pack(len(facts)), facts, self.rows))
+
+    @classmethod
+    def of(cls, content: bytearray) -> Answer:
+        """Return the answer in ANSWER."""
+        view = memoryview(content)
+        (length,) = _LENGTH.unpack_from(view)
+        end = _LENGTH.size + length
+        facts = orjson.loads(view[_LENGTH.size : end])
+        return cls(
+            columns=tuple(Column(name, kind) for name, kind in facts["columns"]),
+            progress=_progress(facts["progress"]),
+            is_worn=facts["is_worn"],
+            rows=view[end:],
+        )
 
 
 def columns_content(columns: tuple[Column, ...]) -> bytes:
@@ -71,10 +121,15 @@ def columns_of(content: bytearray) -> tuple[Column, ...]:
 def batch_content(schema: pa.Schema, batch: pa.RecordBatch | None) -> memoryview:
     """Return the content of BATCH, with the schema only if there is no batch."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
+    with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
         if batch is not None:
             writer.write_batch(batch)
     return memoryview(sink.getvalue())
+
+
+def stream_of(content: memoryview) -> pa.RecordBatchReader:
+    """Return the batches in an Arrow stream, without a copy."""
+    return pa.ipc.open_stream(pa.py_buffer(content))
 
 
 def schema_of(content: bytearray) -> pa.Schema:
@@ -117,7 +172,10 @@ def progress_content(progress: Progress) -> bytes:
 
 def progress_of(content: bytearray) -> Progress:
     """Return the progress in PROGRESS."""
-    fields = orjson.loads(content)
+    return _progress(orjson.loads(content))
+
+
+def _progress(fields: dict[str, Any]) -> Progress:
     incomplete = tuple(UnreadFile(**file) for file in fields.pop("incomplete"))
     return Progress(**fields, incomplete=incomplete)
 

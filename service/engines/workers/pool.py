@@ -67,6 +67,11 @@ class WorkerPool:
         return bool(self._idle or self._busy)
 
     @property
+    def has_idle(self) -> bool:
+        """True if a worker waits for a query."""
+        return bool(self._idle)
+
+    @property
     def is_compiling(self) -> bool:
         """True if workers wait until the decoder is compiled for this processor: once, but for up to a minute."""
         return self._is_compiling

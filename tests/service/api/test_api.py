@@ -70,7 +70,7 @@ def test_an_answer_has_rows_and_says_how_they_came_about(client: httpx.Client) -
         "rows": [["key_662", 11290]],
         "row_count": 1,
         "truncated": False,
-        "engine": "duckdb",
+        "engine": "scan",
         "bytes_cached": 0,
         "cache_hits": 0,
     }

@@ -404,3 +404,25 @@ def test_control_characters_in_names_do_not_reach_the_terminal() -> None:
 
     assert list(table_lines(columns, batch.schema, [batch])) == ["\\x1b[2J", "───────", "      1"]
     assert list(value_lines(columns, [batch])) == ["\\x1b[2J = 1"]
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.none() | st.text(),
+            st.none() | st.integers(-(2**63), 2**63 - 1),
+            st.none() | st.booleans(),
+        ),
+        max_size=12,
+    )
+)
+def test_few_rows_have_the_text_of_many(rows: list[tuple[str | None, int | None, bool | None]]) -> None:
+    columns = [Column("text", "VARCHAR"), Column("number", "BIGINT"), Column("flag", "BOOLEAN")]
+    arrays = [
+        pa.array([row[at] for row in rows], kind)
+        for at, kind in enumerate((pa.string(), pa.int64(), pa.bool_()))
+    ]
+    few = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
+    many = pa.concat_batches([few] * 20)
+
+    assert json_rows(columns, many)[: len(rows)] == json_rows(columns, few)

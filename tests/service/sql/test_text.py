@@ -11,8 +11,15 @@ import pytest
 
 from service.engines.duckdb.guard import check_statement
 from service.errors import ForbiddenError, InvalidQueryError, QueryError
+from service.sql.plan import Plan, ReadStatement
 from service.sql.planner import plan
 from tests.service.sql.test_pruning import CASES, WITHS
+
+
+def with_text(planned: Plan, text: str) -> Plan:
+    """The plan of a statement that DuckDB reads as another one."""
+    return replace(planned, reading=ReadStatement(planned.query, text))
+
 
 KEY = "WHERE key = 'key_662'"
 
@@ -146,14 +153,14 @@ def test_a_text_that_reaches_further_than_its_tables_is_refused(native: Any, sql
     ],
 )
 def test_the_guard_refuses_what_the_planner_would_not_see(native: Any, sql: str) -> None:
-    planned = replace(plan("SELECT 1", native.catalog), text=sql)
+    planned = with_text(plan("SELECT 1", native.catalog), sql)
 
     with duckdb.connect() as connection, pytest.raises(ForbiddenError):
         check_statement(planned, connection)
 
 
 def test_a_statement_that_lacks_a_planned_table_is_refused(native: Any) -> None:
-    planned = replace(plan("SELECT * FROM aggregate", native.catalog), text="SELECT 1")
+    planned = with_text(plan("SELECT * FROM aggregate", native.catalog), "SELECT 1")
 
     with duckdb.connect() as connection, pytest.raises(InvalidQueryError, match="read in two ways"):
         check_statement(planned, connection)
@@ -183,7 +190,7 @@ def test_duckdb_reads_the_conditions_that_save_reading(native: Any, sql: str) ->
 )
 def test_conditions_that_duckdb_does_not_read_leave_out_no_row(native: Any, text: str) -> None:
     planned = plan(f"SELECT count(*) FROM aggregate {KEY}", native.catalog)
-    other = replace(planned, text=text.format('"1: native.aggregate"'))
+    other = with_text(planned, text.format('"1: native.aggregate"'))
     execution = native.engine.execution(other)
     rows = execution.open().read_all().to_pylist()
     execution.close()
@@ -218,7 +225,7 @@ def test_constants_that_duckdb_reads_differently_leave_out_no_row(
 ) -> None:
     known = plan(planned.format("aggregate"), native.catalog)
     assert known.tables[0].predicate.values
-    execution = native.engine.execution(replace(known, text=written.format('"1: native.aggregate"')))
+    execution = native.engine.execution(with_text(known, written.format('"1: native.aggregate"')))
     rows = execution.open().read_all().to_pylist()
     execution.close()
 
@@ -227,7 +234,7 @@ def test_constants_that_duckdb_reads_differently_leave_out_no_row(
 
 def test_columns_that_duckdb_reads_differently_are_duckdbs(native: Any) -> None:
     planned = plan("SELECT key, value FROM aggregate", native.catalog)
-    other = replace(planned, text='SELECT upper(key) AS key, value FROM "1: native.aggregate"')
+    other = with_text(planned, 'SELECT upper(key) AS key, value FROM "1: native.aggregate"')
     execution = native.engine.execution(other)
     rows = execution.open().read_all().to_pylist()
     execution.close()

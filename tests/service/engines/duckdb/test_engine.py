@@ -38,7 +38,7 @@ from service.errors import (
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
-from service.sql.plan import Plan, TableReference
+from service.sql.plan import Plan, ReadStatement, TableReference
 from service.sql.planner import plan
 
 ROWS = 1000
@@ -336,7 +336,7 @@ def test_one_query_does_not_see_the_tables_of_another(native: Any, engine: DuckD
     first.open()
     planned = plan("SELECT 1", native.catalog)
     other = plan("SELECT * FROM aggregate", native.catalog)
-    second = engine.execution(replace(planned, query=other.query, text=other.text))
+    second = engine.execution(replace(planned, reading=other.reading))
 
     with pytest.raises(QueryError):
         second.open()
@@ -404,7 +404,7 @@ def test_the_engine_refuses_what_should_never_have_come_to_it(
     native: Any, engine: DuckDBEngine, sql: str
 ) -> None:
     query: Any = parse_one(sql, read="duckdb")
-    execution = engine.execution(Plan(sql=sql, query=query, text=sql, tables=()))
+    execution = engine.execution(Plan(sql=sql, reading=ReadStatement(query, sql), tables=()))
 
     with pytest.raises((ForbiddenError, QuerySyntaxError)):
         execution.open()

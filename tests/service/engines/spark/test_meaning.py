@@ -9,6 +9,7 @@ import pytest
 
 from service.engines.spark.engine import translation
 from service.engines.spark.refusal import NotOnSparkError
+from service.sql.plan import ReadStatement
 from service.sql.planner import plan
 
 
@@ -45,4 +46,4 @@ def test_a_tree_of_another_meaning_is_not_for_spark(native: Any) -> None:
     planned = plan("SELECT 1 + 2 * 3", native.catalog)
 
     with pytest.raises(NotOnSparkError, match="way of its own"):
-        translation(replace(planned, text="SELECT (1 + 2) * 3"))
+        translation(replace(planned, reading=ReadStatement(planned.query, "SELECT (1 + 2) * 3")))

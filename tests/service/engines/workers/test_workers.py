@@ -537,6 +537,35 @@ def test_a_length_is_checked_before_it_is_believed() -> None:
             Channel(ours).receive()
 
 
+@given(st.lists(st.one_of(st.binary(max_size=40), st.integers(16_370, 16_400).map(bytes)), max_size=5))
+def test_frames_arrive_as_they_were_sent(contents: list[bytes]) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor(1) as sender:
+        sending = sender.submit(lambda: [Channel(theirs).send(Frame.BATCH, content) for content in contents])
+        channel = Channel(ours)
+        found = [channel.receive() for _ in contents]
+        sending.result()
+
+        assert found == [(Frame.BATCH, bytearray(content)) for content in contents]
+        assert not channel.has_unread
+
+
+def test_what_stands_behind_a_frame_is_not_lost_from_sight() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        other, channel = Channel(theirs), Channel(ours)
+        theirs.sendall(b"".join((b"\x07", (2).to_bytes(4), b"{}", b"\x04", (1).to_bytes(4), b"x")))
+
+        assert channel.receive() == (Frame.END, bytearray(b"{}"))
+        assert channel.has_unread
+        assert channel.has_arrived(0)
+        assert channel.receive() == (Frame.BATCH, bytearray(b"x"))
+        assert not channel.has_unread
+        assert not channel.has_arrived(0)
+        other.send(Frame.END)
+        assert channel.has_arrived(0)
+
+
 @given(
     st.lists(st.one_of(st.none(), st.text(max_size=50), st.just("y" * 3_000_000)), min_size=1, max_size=8),
 )

@@ -1,0 +1,105 @@
+"""What short commands load: a family of formats, serializers or connectors is loaded when a savepoint has it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from tests.support.paths import DATA
+
+SAVEPOINT = DATA / "flink/2.3.0/wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2"
+SCRIPT = """
+import json, sys
+from service import cli
+assert cli.main(["query", sys.argv[1], "--savepoint", sys.argv[2]]) == 0
+print(json.dumps(sorted(sys.modules)))
+"""
+HEAVY = {"numba", "pandas", "fastapi", "uvicorn", "pydantic", "polars", "pyspark", "boto3", "prompt_toolkit"}
+NOT_FOR_A_LOOKUP = (
+    "doctor",
+    "writers.errors",
+    "writers.savepoint",
+    "readers.classfiles",
+    "readers.connectors",
+    "readers.extraction",
+    "readers.jobclasses",
+    "readers.formats.changelog",
+    "readers.formats.full",
+    "readers.formats.heap",
+    "readers.serializers.avro",
+    "readers.serializers.cep",
+    "readers.serializers.kryo.serializer",
+    "readers.serializers.protobuf",
+    "readers.serializers.scala",
+    "readers.serializers.table",
+    "readers.snapshots.java",
+    "readers.snapshots.legacy",
+    "catalog.differences.summary",
+    "catalog.upstream",
+    "catalog.wide.joining",
+    "catalog.xray",
+    "duckdb",
+    "service.spark",
+    "service.engines.spark.sessions",
+    "service.sql.trino.translation",
+    "asyncio",
+    "sqlglot.dialects.duckdb",
+)
+FOR_AN_ENGINE = {"duckdb", "sqlglot.dialects.duckdb"}
+NOT_WITHOUT_A_TABLE = (
+    "pyarrow._compute",
+    "pyarrow.fs",
+    "pyarrow._parquet",
+    "llvmlite",
+    "readers.decode",
+    "readers.formats",
+    "readers.metadata",
+    "readers.serializers",
+    "readers.savepoint",
+    "catalog.savepointtables",
+    "service.engines.duckdb.tables",
+)
+
+
+def test_a_lookup_loads_what_the_savepoint_has_and_nothing_else() -> None:
+    loaded = loaded_by("SELECT value FROM aggregate__count WHERE key = 'key_521'")
+
+    assert HEAVY & set(loaded) == set()
+    assert among(loaded, NOT_FOR_A_LOOKUP) == []
+    assert "readers.formats.rocksdb.source" in loaded
+
+
+def test_a_statement_without_a_table_loads_nothing_that_reads_state() -> None:
+    loaded = loaded_by("SELECT 1")
+
+    assert HEAVY & set(loaded) == set()
+    assert among(loaded, (*(set(NOT_FOR_A_LOOKUP) - FOR_AN_ENGINE), *NOT_WITHOUT_A_TABLE)) == []
+
+
+def loaded_by(statement: str) -> list[str]:
+    """The modules that a process has loaded when it has answered a statement."""
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, statement, str(SAVEPOINT)], capture_output=True, text=True, check=True
+    )
+    loaded: list[str] = json.loads(run.stdout.splitlines()[-1])
+    return loaded
+
+
+def among(loaded: list[str], unwanted: tuple[str, ...]) -> list[str]:
+    """The loaded modules that are unwanted, or in an unwanted package."""
+    return [
+        name for name in loaded if name.startswith(tuple(f"{one}." for one in unwanted)) or name in unwanted
+    ]
+
+
+def test_parts_of_arrow_that_are_loaded_later_have_their_own_modules() -> None:
+    program = (
+        "from service.process.arrow import load_parts_later, load_without_pandas; "
+        "load_without_pandas(); load_parts_later(); from pyarrow import compute, dataset, parquet; "
+        "print(parquet.ParquetWriter.__name__, dataset.Dataset.__name__, compute.sum([1, 2]).as_py())"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == ["ParquetWriter", "Dataset", "3"]
