@@ -241,11 +241,13 @@ class PlannedTable(Table):
         name: as listed.
         comment: what it holds, for people.
         scan: of all columns, for the predicate of a query.
+        has_all_rows: whether the scan has all rows of the table, whatever the predicate.
     """
 
-    def __init__(self, name: str, comment: str, scan: Scan) -> None:
+    def __init__(self, name: str, comment: str, scan: Scan, *, has_all_rows: bool = True) -> None:
         self.name = name
         self.comment = comment
+        self.has_all_rows = has_all_rows
         self._scan = scan
 
     @property

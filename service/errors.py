@@ -234,6 +234,10 @@ class EngineRefusesError(InvalidQueryError):
     """
 
 
+class ConditionsDifferError(InvalidQueryError):
+    """The scans of a plan lack rows, and the engine reads the conditions for these differently. Planned without, it can answer."""
+
+
 class UnauthorizedError(QueryError):
     """The credentials are missing or wrong. The message does not say what is wrong with a key."""
 

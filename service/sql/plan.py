@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from catalog import Database, HistoryDatabase, Predicate, Scan, Table
+from catalog import Database, HistoryDatabase, PlannedTable, Predicate, Scan, Table
 from catalog.differences.databases import ComparedDatabases
 from catalog.predicate import ANYTHING
-from service.errors import Position
+from service.errors import ConditionsDifferError, Position
 from service.sql.incomplete import UnreadFile, unread_files
 from service.sql.parser import position_of_word
 
@@ -201,6 +201,18 @@ class Plan:
             QueryError: a savepoint was removed meanwhile.
         """
         return self.reading.whole or self
+
+    def with_all_rows(self) -> Plan:
+        """Return the plan with scans of all rows, for an engine that reads the conditions of the scans differently.
+
+        Raises:
+            ConditionsDifferError: a scan was planned by another process, and lacks rows.
+        """
+        if any(
+            isinstance(found.table, PlannedTable) and not found.table.has_all_rows for found in self.tables
+        ):
+            raise ConditionsDifferError("the statement can be read in two ways: put its parts in parentheses")
+        return replace(self, tables=tuple(replace(found, predicate=ANYTHING) for found in self.tables))
 
     @property
     def query(self) -> exp.Query:

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from catalog import Scan
 from service.encode.columns import decoded, decoded_schema
 from service.engines.duckdb.errors import statement_error_of
-from service.engines.duckdb.guard import check_statement, without_conditions
+from service.engines.duckdb.guard import check_statement
 from service.engines.duckdb.meaning import is_meant
 from service.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.engines.duckdb.unchanged import answer_schema, as_they_are, unchanged_columns
@@ -226,7 +226,7 @@ class DuckDBExecution(Execution):
                 session.is_as_planned = check_statement(self._plan, session.connection)
                 session.unchanged = self._unchanged_columns(session.connection)
             if not session.is_as_planned:
-                self._plan = without_conditions(self._plan)
+                self._plan = self._plan.with_all_rows()
             session.attach(self._plan.tables, self)
             relation = session.bind()
             self._columns = session.columns

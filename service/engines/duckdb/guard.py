@@ -13,7 +13,6 @@ in the same place: conditions, joins, tables of constants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -48,7 +47,7 @@ def check_statement(plan: Plan, connection: duckdb.DuckDBPyConnection) -> bool:
     """Refuse a statement that DuckDB's parser reads differently from the plan.
 
     Returns:
-        False if only the conditions for the scans differ; see `without_conditions`.
+        False if only the conditions for the scans differ; see `Plan.with_all_rows`.
 
     Raises:
         QuerySyntaxError: it is no statement to DuckDB.
@@ -66,11 +65,6 @@ def check_statement(plan: Plan, connection: duckdb.DuckDBPyConnection) -> bool:
     if not found >= tables:
         raise InvalidQueryError("the statement can be read in two ways: put its parts in parentheses")
     return _has_grounds(tree, plan, connection)
-
-
-def without_conditions(plan: Plan) -> Plan:
-    """Return a plan that reads all rows of its tables."""
-    return replace(plan, tables=tuple(replace(table, predicate=ANYTHING) for table in plan.tables))
 
 
 def _nodes(tree: _Node) -> Iterator[tuple[_Node, frozenset[str]]]:

@@ -30,6 +30,7 @@ from service.engines.workers.messages import (
 )
 from service.engines.workers.pool import WorkerPool
 from service.errors import (
+    ConditionsDifferError,
     QueryCancelledError,
     QueryError,
     WorkerLostError,
@@ -92,7 +93,12 @@ class WorkerEngine(Engine):
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> WorkerExecution:
         """Implement `Engine.execution`; the worker computes rows as they are read, so it needs no `max_rows`."""
-        return WorkerExecution(lambda: task_content(plan), self.pool, is_lookup=is_lookup(plan))
+        return WorkerExecution(
+            lambda: task_content(plan),
+            self.pool,
+            is_lookup=is_lookup(plan),
+            with_all_rows=lambda: task_content(plan.with_all_rows()),
+        )
 
     def reading(self, work: ScanWork) -> WorkerReading:
         """Implement `Engine.reading`."""
@@ -112,6 +118,7 @@ class WorkerExecution(Execution):
         content: returns the task.
         pool: the workers.
         is_lookup: whether the task is sure to end soon.
+        with_all_rows: returns the task with scans of all rows, for a statement whose conditions the worker reads differently.
 
     Attributes:
         has_begun: whether a worker has the task.
@@ -123,8 +130,10 @@ class WorkerExecution(Execution):
         pool: WorkerPool,
         *,
         is_lookup: bool,
+        with_all_rows: Callable[[], bytes] | None = None,
     ) -> None:
         self._content = content
+        self._with_all_rows = with_all_rows
         self._is_lookup = is_lookup
         self._pool = pool
         self._columns: tuple[Column, ...] = ()
@@ -157,7 +166,12 @@ class WorkerExecution(Execution):
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
-        content = self._opened(self._content)
+        try:
+            content = self._opened(self._content)
+        except ConditionsDifferError:
+            if self._with_all_rows is None:
+                raise
+            content = self._opened(self._with_all_rows)
         return pa.RecordBatchReader.from_batches(schema_of(content), self._batches())
 
     def _opened(self, content: Callable[[], bytes]) -> bytearray:

@@ -28,6 +28,7 @@ import orjson
 import pyarrow as pa
 
 from catalog import PlannedTable
+from catalog.predicate import ANYTHING
 from service.engines.engine import Progress
 from service.engines.scan.work import ScanWork
 from service.errors import MemoryExceededError, Position, QueryError
@@ -52,7 +53,12 @@ def task_content(plan: Plan) -> bytes:
         replace(
             reference,
             database=None,
-            table=PlannedTable(reference.table.name, reference.table.comment, reference.scan),
+            table=PlannedTable(
+                reference.table.name,
+                reference.table.comment,
+                reference.scan,
+                has_all_rows=reference.predicate == ANYTHING,
+            ),
         )
         for reference in plan.tables
     )

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.queries.state import QueryState
 from service.settings import InvalidSettingError, Settings, bytes_of
+from service.sql.plan import ReadStatement
+from service.sql.planner import plan
 from service.sql.types import Column
 from tests.support.paths import DATA
 from tests.support.thorough import thorough
@@ -612,3 +615,24 @@ def lives(pid: int) -> bool:
 
 def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("SELECT count(*) FROM {} WHERE key = 'key_662'", 1),
+        ("SELECT count(*) FROM {} WHERE NOT key = 'key_662'", 999),
+        ("SELECT count(*) FROM {} WHERE key = 'key_662' OR true", 1000),
+        ("SELECT count(*) FROM {} WHERE key = 'key_66'", 1),
+    ],
+)
+def test_conditions_that_a_worker_does_not_read_leave_out_no_row(
+    service: Service, text: str, count: int
+) -> None:
+    planned = plan("SELECT count(*) FROM native.aggregate WHERE key = 'key_662'", service.queries.catalog)
+    statement = ReadStatement(planned.query, text.format(f'"{planned.tables[0].name}"'))
+    with closing(service.engine.execution(replace(planned, reading=statement))) as execution:
+        rows = execution.open().read_all().to_pylist()
+
+    assert [list(row.values()) for row in rows] == [[count]]
