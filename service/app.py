@@ -34,8 +34,10 @@ from service.http.errors import install_error_handlers
 from service.http.hosts import KnownHosts
 from service.operations import logs
 from service.operations.metrics import Metrics
+from service.process import machine
 from service.protocols.trino import router as trino
 from service.queries.registry import Queries, slot_limits
+from service.queries.starts import QueryStarts
 from service.settings import Settings
 from service.sql.parser import load_dialect
 from service.version import installed_version
@@ -43,6 +45,9 @@ from service.web.router import page_router
 from service.writes.compilation import Compilation
 from service.writes.registry import Writes
 from service.writes.targets import WriteRoot
+
+# Threads of queries wait for the next one for so long.
+_IDLE_S = 10.0
 
 
 def create_app(
@@ -64,7 +69,8 @@ def create_app(
     """
     authenticator = authenticator or Authenticator()
     workers = WorkerEngine(settings, slot_limits(settings).running)
-    all_queries = Queries(catalog, open_engines(settings, workers), settings)
+    all_queries = Queries(catalog, open_engines(settings, workers), settings, _IDLE_S)
+    starts = QueryStarts(_IDLE_S, settings.duckdb.threads or machine.cores())
     writes = Writes(settings, catalog, write_roots)
     all_checks = Checks(settings)
     compilation = Compilation()
@@ -86,6 +92,7 @@ def create_app(
         writes.close()
         all_checks.close()
         all_queries.close()
+        starts.close()
         if catalog.cache is not None:
             catalog.cache.close()
 
@@ -105,6 +112,7 @@ def create_app(
         catalog=catalog,
         queries=all_queries,
         roots=tuple(roots),
+        starts=starts,
         metrics=Metrics(all_queries, writes, all_checks, catalog, clusters, all_triggers),
         workers=workers,
         writes=writes,

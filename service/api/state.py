@@ -15,6 +15,7 @@ from service.flink.clusters import Clusters
 from service.flink.triggers import Triggers
 from service.operations.metrics import Metrics
 from service.queries.registry import Queries
+from service.queries.starts import QueryStarts
 from service.settings import Settings
 from service.writes.compilation import Compilation
 from service.writes.registry import Writes
@@ -29,6 +30,7 @@ class ServiceState:
         catalog: the catalog that it serves.
         queries: its queries.
         roots: folders from which clients may register savepoints.
+        starts: starts queries in threads.
         metrics: its numbers for Prometheus.
         workers: the local engine, in processes of its own.
         writes: the savepoints that clients write.
@@ -42,6 +44,7 @@ class ServiceState:
     catalog: Catalog
     queries: Queries
     roots: tuple[str, ...]
+    starts: QueryStarts
     metrics: Metrics
     workers: WorkerEngine
     writes: Writes

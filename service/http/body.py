@@ -6,9 +6,9 @@ well: clients that send most of a long body and then nothing would fill the memo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
-import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import LimitExceededError, QueryError, RequestTimeoutError, ServiceBusyError
@@ -74,7 +74,7 @@ class BodyLimits:
         messages: list[Message] = []
         length = long_bytes = 0
         try:
-            with anyio.fail_after(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":

@@ -9,6 +9,7 @@ In: a `QueryRequest`, from any protocol or from the command line. Out: a `Query`
     attendance.py  its clients: they wait for it, or have left it alone
     runner.py      its way through an engine
     threads.py     the threads that run queries
+    starts.py      starts queries for a loop, in a few threads
     keyhints.py    what keys look like, for errors about keys
     results.py     rows that no client has read yet
     spool.py       the same in files, for slow clients
