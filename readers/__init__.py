@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from readers.decode import instructions
     from readers.decode.columns import NO_COLUMN, ColumnTree
     from readers.decode.decoder import Batch, load_machine, warm
+    from readers.decode.dictionaries import dictionary_schema, with_dictionaries
     from readers.decode.loads import (
         load_i2,
         load_i4,
@@ -343,6 +344,7 @@ __all__ = [
     "component_of",
     "composite_program",
     "conform",
+    "dictionary_schema",
     "differing_rows",
     "file_system_of",
     "first_flink",
@@ -408,6 +410,7 @@ __all__ = [
     "type_named",
     "update_times",
     "warm",
+    "with_dictionaries",
     "word",
     "write_state_info",
 ]
@@ -550,6 +553,7 @@ _HOMES = {
     "component_of": "readers.serializers.kryo.settings:component_of",
     "composite_program": "readers.formats.composite.layout:composite_program",
     "conform": "readers.rows:conform",
+    "dictionary_schema": "readers.decode.dictionaries:dictionary_schema",
     "differing_rows": "readers.differences.states:differing_rows",
     "file_system_of": "readers.storage.location:file_system_of",
     "first_flink": "readers.metadata.model:first_flink",
@@ -614,6 +618,7 @@ _HOMES = {
     "update_times": "readers.surveys.survey:update_times",
     "sample_of": "readers.samples.sample:sample_of",
     "warm": "readers.decode.decoder:warm",
+    "with_dictionaries": "readers.decode.dictionaries:with_dictionaries",
     "word": "readers.decode.machine.code:word",
     "write_state_info": "readers.description:write_state_info",
 }

@@ -10,43 +10,27 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import dataset
 
-from catalog import Scan
-from readers import KEY_GROUP, SUBTASK
 from service.sql.edits import quoted
 from service.sql.plan import TableReference
 from service.sql.types import Column
 
+if TYPE_CHECKING:
+    from service.engines.duckdb.tables import ScanReader, TableDataset
+
 # A session takes about 40 KiB of memory, beside what its tables hold.
 _MOST_IDLE = 32
 _LONGEST_TEXT = 10_000
-# `COUNT(*)` reads the first column of the dataset: no value is decoded for these.
-_CHEAPEST = (SUBTASK, KEY_GROUP)
 _RUNS_AGAIN = "QUERY_RELATION"
 _SUMMARIZE = "SUMMARIZE "
 _UNAVERAGED = "TIME_NS"
-
-
-class ScanReader(Protocol):
-    """Opens and reads the scans of a session's tables: the execution."""
-
-    def scan(self, reference: TableReference, columns: list[str], condition: pc.Expression | None) -> Scan:
-        """Open the scan of a table, with a condition that DuckDB pushes down."""
-
-    def batches_of(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a scan."""
-
-    def fail(self, error: Exception) -> None:
-        """Keep an error of a scan."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +74,7 @@ class Session:
         self.columns: tuple[Column, ...] = ()
         self.is_as_planned = True
         self.unchanged: list[str] | None = None
-        self._datasets: dict[str, _TableDataset] = {}
+        self._datasets: dict[str, TableDataset] = {}
 
     def attach(self, references: Sequence[TableReference], reader: ScanReader) -> None:
         """Let `reader` read the tables; register them the first time."""
@@ -162,8 +146,10 @@ class Session:
 
     def _register(self, reference: TableReference) -> None:
         """Register a table under its name in the plan, with its columns in the table's order."""
+        from service.engines.duckdb.tables import TableDataset  # heavy, and many statements have no table
+
         source = f"scan of {reference.name}"
-        self._datasets[reference.name] = table = _TableDataset(reference.table.schema)
+        self._datasets[reference.name] = table = TableDataset(reference.table.schema)
         self.connection.register(source, table)
         columns = ", ".join(map(quoted, reference.table.schema.names))
         self.connection.execute(
@@ -206,50 +192,3 @@ class IdleSessions:
             waiting, self._waiting = self._waiting, OrderedDict()
         for session in waiting.values():
             session.close()
-
-
-class _TableDataset(dataset.InMemoryDataset):  # type: ignore[misc]  # pyarrow has no types
-    """A table as DuckDB reads it, by the execution that is attached."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        cheapest = [name for name in _CHEAPEST if name in schema.names]
-        others = [name for name in schema.names if name not in cheapest]
-        ordered = pa.schema([schema.field(name) for name in (*cheapest, *others)])
-        super().__init__(ordered.empty_table())
-        self._attached: tuple[TableReference, ScanReader] | None = None
-
-    def attach(self, reference: TableReference, reader: ScanReader) -> None:
-        """Have this execution read the table, by this reference: another text has other conditions."""
-        self._attached = reference, reader
-
-    def detach(self) -> None:
-        """Release the execution."""
-        self._attached = None
-
-    def scanner(
-        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any
-    ) -> _Scanner:
-        """Open a scan; DuckDB calls this, with None for all columns in the dataset's order."""
-        if self._attached is None:
-            raise RuntimeError("expected an execution that reads the table, found none")
-        reference, reader = self._attached
-        try:
-            names = list(self.schema.names if columns is None else columns)
-            return _Scanner(reader, reader.scan(reference, names, filter))
-        except Exception as error:
-            reader.fail(error)
-            raise
-
-
-class _Scanner:
-    """The part of a scanner that DuckDB needs: Arrow's own scanner reads 16 batches ahead."""
-
-    def __init__(self, reader: ScanReader, scan: Scan) -> None:
-        self.projected_schema = scan.schema
-        self._reader = reader
-        self._scan = scan
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows, which are read as DuckDB takes them."""
-        batches = self._reader.batches_of(self._scan)
-        return pa.RecordBatchReader.from_batches(self.projected_schema, batches)

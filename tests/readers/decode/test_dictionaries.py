@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from readers import dictionary_schema, with_dictionaries
 from readers.decode import dictionaries
-from readers.decode.dictionaries import dictionary_schema, with_dictionaries
 from tests.support.interpreted import interpreted
 
 # Beginnings that are alike, lengths around a word, no text at all, and texts that are not ASCII.
