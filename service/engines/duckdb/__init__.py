@@ -3,6 +3,7 @@
     engine.py     DuckDBEngine and its executions
     session.py    connections, each with the tables of one statement; kept for the same statement
     tables.py     the tables of a statement, as DuckDB reads them
+    cached.py     tables of cached states, which DuckDB reads from their files itself
     guard.py      refuses statements that DuckDB reads differently from the plan
     meaning.py    whether sqlglot's tree means what DuckDB reads
     unchanged.py  statements whose rows are those of the scan

@@ -7,6 +7,9 @@ and the conditions that are left after its planning, and takes batches until it 
 * `COUNT(*)` asks for the first column, so the dataset has the cheapest columns first, and a view has the table's order;
 * it returns an error inside a scan as text with a trace, so the execution keeps the error itself and raises that.
 
+A table whose whole state is in the cache of decoded states is no dataset: DuckDB reads the file of the cache itself (`cached`).
+A statement that fails this way before it has a row runs once more over datasets, so a file that is damaged costs only time.
+
 The root connection has the settings, hardened and locked. Each execution has a connection of its own to the same database,
 with the tables of its statement and nothing else (`session`). Before a text runs, `guard` refuses what DuckDB's own parser
 reads differently from sqlglot.
@@ -17,23 +20,28 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import Scan
+from catalog import PlannedTable, Scan
+from catalog.scan import ScanCounter
 from service.encode.columns import decoded, decoded_schema
 from service.engines.duckdb.errors import statement_error_of
 from service.engines.duckdb.guard import check_statement
 from service.engines.duckdb.meaning import is_meant
 from service.engines.duckdb.session import IdleSessions, Session, SessionKey
-from service.engines.duckdb.unchanged import answer_schema, as_they_are, unchanged_columns
+from service.engines.duckdb.unchanged import answer_schema, as_they_are, reads_to_the_end, unchanged_columns
 from service.engines.engine import Engine, Execution, Progress
 from service.engines.parallel import SplitCount, read_splits
 from service.engines.spill import SpillFolder
 from service.errors import (
+    EngineError,
+    MemoryExceededError,
     QueryCancelledError,
     QueryError,
     query_error_of,
@@ -43,9 +51,13 @@ from service.settings import InvalidSettingError, Settings
 from service.sql.flink.macros import MACROS as FLINK_MACROS
 from service.sql.flink.macros import PREFIX as FLINK_PREFIX
 from service.sql.incomplete import UnreadFile, unread_files
+from service.sql.literals import text_constant
 from service.sql.plan import Plan, TableReference
 from service.sql.trino.macros import MACROS, PREFIX
 from service.sql.types import Column
+
+if TYPE_CHECKING:
+    from service.engines.duckdb.cached import CachedFiles, OpenCacheFile
 
 # The rows that DuckDB computes at a time: it copies a larger batch together, and holds the rows twice.
 _VECTOR_ROWS = 2048
@@ -57,6 +69,8 @@ _GATHER_S = 0.05
 # The share of the machine's memory where the settings leave it open; the rest is for scans and answers.
 _OF_MACHINE = 0.8
 _MAX_EXPRESSION_DEPTH = 250
+# EXPLAIN would show the name of the file, and DESCRIBE reads none.
+_WHOLE_READS = frozenset({"", "SUMMARIZE"})
 # DuckDB's names of settings that have other keys here.
 _KEYS = {"max_temp_directory_size": "max_temp_size"}
 
@@ -75,6 +89,7 @@ class DuckDBEngine(Engine):
         self._spill = SpillFolder(settings.storage.temp_directory)
         self._settings = _engine_settings(settings, self._threads, self._spill.path)
         self._lock = threading.Lock()
+        self._files: CachedFiles | None = None
         try:
             self._root = self._connected()
         except InvalidSettingError:
@@ -101,12 +116,32 @@ class DuckDBEngine(Engine):
         text = key.text.casefold()
         if not self._has_macros and (PREFIX in text or FLINK_PREFIX in text):
             self._define_macros()
-        return self._idle.take(key) or Session(key, self._connection())
+        if key.cached:
+            self._read_cached_files()
+        return self._idle.take(key) or Session(key, self._connection(), self._files)
 
     def give_back(self, session: Session) -> None:
         """Keep a session whose execution ended well."""
+        if session.files is not self._files:  # of a database that another one has replaced
+            session.close()
+            return
         session.detach()
         self._idle.put(session)
+
+    def _read_cached_files(self) -> None:
+        """Open a new database, which can read files of the cache, the first time: a database takes file systems only at its start.
+
+        Most processes read no cache, and fsspec takes time to load.
+        """
+        with self._lock:
+            if self._files is None:
+                from service.engines.duckdb.cached import CachedFiles
+
+                self._files = CachedFiles()
+                self._idle.clear()
+                self._root.close()
+                self._root = self._connected()
+                self._has_macros = False
 
     def suspect(self) -> None:
         """Note that a query failed: the database is checked before the next query."""
@@ -139,6 +174,9 @@ class DuckDBEngine(Engine):
             InvalidSettingError: DuckDB does not take a setting.
         """
         root = duckdb.connect(":memory:")
+        if self._files is not None:
+            root.register_filesystem(self._files)
+            root.execute(f"SET GLOBAL allowed_directories=[{text_constant(self._files.root)}]")
         for name, value in self._settings.items():
             try:
                 root.execute(f"SET GLOBAL {name}={_literal(value)}")
@@ -168,6 +206,8 @@ class DuckDBExecution(Execution):
         self._session: Session | None = None
         self._reader: pa.RecordBatchReader | None = None
         self._unread: Generator[pa.RecordBatch] | None = None
+        self._first: list[pa.RecordBatch] = []
+        self._files: dict[str, OpenCacheFile] = {}
         self._is_read = False
         self._threads = threads
         self._scans: list[Scan] = []
@@ -218,23 +258,99 @@ class DuckDBExecution(Execution):
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
+        cached = self._cached_scans()
+        if cached:
+            try:
+                return self._opened(cached)
+            except MemoryExceededError:
+                raise
+            except QueryError:
+                if self._failure is not None:
+                    raise
+                self._begin_again()
+        return self._opened({})
+
+    def _opened(self, cached: Mapping[str, Scan]) -> pa.RecordBatchReader:
+        """Start; DuckDB itself reads the files of the cached scans of tables by their names."""
         sql = self._plan.text
         tables = tuple((reference.name, reference.table.schema) for reference in self._plan.tables)
         with self._errors():
-            session = self._taken(SessionKey(f"{self._plan.prefix} {sql}", tables))
+            self._files = self._opened_files(cached)
+            session = self._taken(SessionKey(f"{self._plan.prefix} {sql}", tables, frozenset(self._files)))
             if session.relation is None:
                 session.is_as_planned = check_statement(self._plan, session.connection)
                 session.unchanged = self._unchanged_columns(session.connection)
             if not session.is_as_planned:
                 self._plan = self._plan.with_all_rows()
-            session.attach(self._plan.tables, self)
+            session.attach(self._plan.tables, self, self._files)
             relation = session.bind()
             self._columns = session.columns
             self._check_not_cancelled()
             self._reader = reader = self._unchanged(session.unchanged) or relation.to_arrow_reader(
                 _VECTOR_ROWS
             )
+        if self._files:
+            self._first = [batch for batch in [self._next(reader)] if batch is not None]
+            self._check_files()
         return pa.RecordBatchReader.from_batches(decoded_schema(reader.schema), self._batches(reader))
+
+    def _cached_scans(self) -> dict[str, Scan]:
+        """Return the scans whose rows DuckDB reads from one file of the cache, by the names of their tables."""
+        plan = self._plan
+        if plan.prefix not in _WHOLE_READS:
+            return {}
+        found = {
+            reference.name: replace(reference.scan, counter=ScanCounter())
+            for reference in plan.tables
+            # The tables of the catalog itself are not planned before an engine reads them.
+            if (reference.database is not None or isinstance(reference.table, PlannedTable))
+            and reference.scan.cached is not None
+        }
+        if not found or not reads_to_the_end(plan) or unchanged_columns(plan) is not None:
+            return {}
+        from service.engines.duckdb.cached import is_read_alike  # heavy, and many processes read no cache
+
+        return {name: scan for name, scan in found.items() if is_read_alike(scan.schema)}
+
+    def _opened_files(self, cached: Mapping[str, Scan]) -> dict[str, OpenCacheFile]:
+        """Open the files of scans, by the names of their tables; without those that were evicted."""
+        if not cached:
+            return {}
+        from service.engines.duckdb.cached import OpenCacheFile
+
+        titles = {reference.name: reference.title for reference in self._plan.tables}
+        opened = {}
+        for name, scan in cached.items():
+            assert scan.cached is not None  # `_cached_scans` has chosen it
+            with contextlib.suppress(OSError):
+                opened[name] = OpenCacheFile(scan.cached, scan.counter.add_cached)
+                self._titles.append(titles[name])
+                self._scans.append(scan)
+        return opened
+
+    def _check_files(self) -> None:
+        """Raise an error if DuckDB may have read rows of a file of the cache that is not what it was."""
+        if not all(file.is_unchanged for file in self._files.values()):
+            raise EngineError("a file of the cache of decoded states changed while it was read; ask again")
+
+    def _count_files(self) -> None:
+        """Count the rows that DuckDB has read itself, now that it has read all."""
+        for scan in self._scans[: len(self._files)]:  # they were opened before any other scan
+            if scan.cached is not None:
+                self._counts.append(SplitCount(splits=len(scan.splits), rows=scan.cached.rows))
+
+    def _begin_again(self) -> None:
+        """Forget an attempt that has returned no row."""
+        with self._lock:
+            session, self._session = self._session, None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        if session is not None:
+            session.close()
+        self._files = {}
+        self._is_read = False
+        self._scans, self._titles, self._counts = [], [], []
 
     def cancel(self, error: QueryError) -> None:
         """Implement `Execution.cancel`."""
@@ -258,6 +374,7 @@ class DuckDBExecution(Execution):
             # The Arrow reader holds the generator, and the generator this execution: Python's collector cannot see such a
             # cycle through Arrow.
             self._unread.close()
+        self._files = {}
         if session is None:
             return
         if ended_well and session.can_run_again:
@@ -295,12 +412,16 @@ class DuckDBExecution(Execution):
 
     def _next(self, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         """Return the next rows; None if there are no more."""
+        if self._first:
+            return self._first.pop()
         while True:
             with self._errors():
                 self._check_not_cancelled()
                 try:
                     batch = decoded(reader.read_next_batch())
                 except StopIteration:
+                    self._check_files()
+                    self._count_files()
                     self._is_read = True
                     return None
             if batch.num_rows:
@@ -381,7 +502,8 @@ class DuckDBExecution(Execution):
             self._engine.suspect()
             if self._failure is not None:
                 raise self._failure from self._failure.__cause__
-            raise statement_error_of(str(error), self._plan) from error
+            text = str(error) if self._session is None else self._session.without_names(str(error))
+            raise statement_error_of(text, self._plan) from error
 
 
 def _engine_settings(settings: Settings, threads: int, spill: str) -> dict[str, str | int | bool]:
@@ -405,6 +527,7 @@ def _engine_settings(settings: Settings, threads: int, spill: str) -> dict[str, 
         "allow_persistent_secrets": False,
         "python_enable_replacements": False,
         "max_expression_depth": _MAX_EXPRESSION_DEPTH,
+        "enable_external_file_cache": False,
         "enable_external_access": False,
         "lock_configuration": True,
     }
@@ -418,4 +541,4 @@ def _together(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _literal(value: str | int | bool) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
+    return text_constant(value) if isinstance(value, str) else str(value).lower()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -19,10 +19,12 @@ import duckdb
 import pyarrow as pa
 
 from service.sql.edits import quoted
+from service.sql.literals import text_constant
 from service.sql.plan import TableReference
 from service.sql.types import Column
 
 if TYPE_CHECKING:
+    from service.engines.duckdb.cached import CachedFiles, OpenCacheFile
     from service.engines.duckdb.tables import ScanReader, TableDataset
 
 # A session takes about 40 KiB of memory, beside what its tables hold.
@@ -38,25 +40,40 @@ class SessionKey:
     """The statement of a session: its text, and the names and columns of its tables.
 
     Executions attach scans of their own, so the rows of the tables do not matter.
+
+    Attributes:
+        text: of the statement.
+        tables: names and columns.
+        cached: the names of those that DuckDB reads from files of the cache.
     """
 
     text: str
     tables: tuple[tuple[str, pa.Schema], ...]
+    cached: frozenset[str] = frozenset()
 
     def is_of(self, other: SessionKey) -> bool:
         """Return whether the other statement has the same text over tables of the same names and columns."""
         return self.text == other.text and self.has_tables_of(other)
 
     def has_tables_of(self, other: SessionKey) -> bool:
-        """Return whether the other statement has tables of the same names and columns, and no others."""
-        return len(self.tables) == len(other.tables) and all(
-            name == known and schema.equals(one)
-            for (name, schema), (known, one) in zip(self.tables, other.tables, strict=True)
+        """Return whether the other statement has tables of the same names and columns, read in the same way, and no others."""
+        return (
+            self.cached == other.cached
+            and len(self.tables) == len(other.tables)
+            and all(
+                name == known and schema.equals(one)
+                for (name, schema), (known, one) in zip(self.tables, other.tables, strict=True)
+            )
         )
 
 
 class Session:
     """A connection for one execution at a time.
+
+    Args:
+        key: the statement.
+        connection: the connection to the database.
+        files: the files of the cache that the database can read.
 
     Attributes:
         key: the statement.
@@ -65,9 +82,12 @@ class Session:
         columns: columns of the answer.
         is_as_planned: False if DuckDB reads conditions of the statement differently from its plan.
         unchanged: the columns of the only table that are the answer; None if DuckDB computes it.
+        files: see above.
     """
 
-    def __init__(self, key: SessionKey, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self, key: SessionKey, connection: duckdb.DuckDBPyConnection, files: CachedFiles | None = None
+    ) -> None:
         self.key = key
         self.connection = connection
         self.relation: duckdb.DuckDBPyRelation | None = None
@@ -75,10 +95,17 @@ class Session:
         self.is_as_planned = True
         self.unchanged: list[str] | None = None
         self._datasets: dict[str, TableDataset] = {}
+        self.files = files
+        self._file_names: dict[str, str] = {}
 
-    def attach(self, references: Sequence[TableReference], reader: ScanReader) -> None:
-        """Let `reader` read the tables; register them the first time."""
+    def attach(
+        self, references: Sequence[TableReference], reader: ScanReader, opened: Mapping[str, OpenCacheFile]
+    ) -> None:
+        """Let `reader` read the tables, and DuckDB the opened files of those that it reads itself; register them the first time."""
         for reference in references:
+            if reference.name in opened:
+                self._attach_file(reference, opened[reference.name])
+                continue
             if reference.name not in self._datasets:
                 self._register(reference)
             self._datasets[reference.name].attach(reference, reader)
@@ -112,7 +139,7 @@ class Session:
         if not times:
             return self.key.text
         texts = ", ".join(f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in times)
-        names = ", ".join("'" + name.replace("'", "''") + "'" for name in times)
+        names = ", ".join(map(text_constant, times))
         return (
             f"SELECT * REPLACE (CASE WHEN column_name IN ({names}) THEN '{_UNAVERAGED}' ELSE column_type END AS column_type) "
             f"FROM (SUMMARIZE SELECT * REPLACE ({texts}) FROM ({query}\n))"
@@ -137,6 +164,15 @@ class Session:
         """Release the execution: an idle session must not keep its scans."""
         for table in self._datasets.values():
             table.detach()
+        if self.files is not None:
+            for name in self._file_names.values():
+                self.files.remove(name)
+
+    def without_names(self, text: str) -> str:
+        """Return a text of DuckDB without the names of its files, which only this session knows."""
+        for name in self._file_names.values():
+            text = text.replace(name, "the cache of decoded states")
+        return text
 
     def close(self) -> None:
         """Release everything."""
@@ -152,9 +188,23 @@ class Session:
         self._datasets[reference.name] = table = TableDataset(reference.table.schema)
         self.connection.register(source, table)
         columns = ", ".join(map(quoted, reference.table.schema.names))
-        self.connection.execute(
-            f"CREATE TEMP VIEW {quoted(reference.name)} AS SELECT {columns} FROM {quoted(source)}"
-        )
+        self._define(reference, f"SELECT {columns} FROM {quoted(source)}")
+
+    def _attach_file(self, reference: TableReference, file: OpenCacheFile) -> None:
+        """Let DuckDB read a file of the cache as a table; its name stays, so that the statement stays bound."""
+        from service.engines.duckdb.cached import source_of  # heavy, and many processes read no cache
+
+        assert self.files is not None  # the engine opens the files through it
+        name = self._file_names.get(reference.name)
+        if name is not None:
+            self.files.put(name, file)
+            return
+        self._file_names[reference.name] = name = self.files.new_name()
+        self.files.put(name, file)
+        self._define(reference, source_of(name, reference.table.schema))
+
+    def _define(self, reference: TableReference, query: str) -> None:
+        self.connection.execute(f"CREATE TEMP VIEW {quoted(reference.name)} AS {query}")
 
 
 class IdleSessions:

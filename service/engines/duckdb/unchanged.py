@@ -35,6 +35,12 @@ def unchanged_columns(plan: Plan) -> list[str] | None:
     return names if all(is_kept(table.field(name).type) for name in names) else None
 
 
+def reads_to_the_end(plan: Plan) -> bool:
+    """Return whether a plan needs every row of its tables: no LIMIT ends it early."""
+    limits = plan.query.find_all(exp.Limit, exp.Fetch)
+    return all(limit.parent is not None and limit.parent.args.get("order") for limit in limits)
+
+
 def as_they_are(
     batches: Iterable[pa.RecordBatch], columns: Sequence[str], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
