@@ -21,6 +21,7 @@ from service.checks.running import AUTO, NEWEST, CheckOptions, values_of
 from service.errors import InvalidRequestError
 from service.http.errors import FAILURES
 from service.operations.logs import audit_check
+from service.queries.waiting import ended_on_disconnect
 
 router = APIRouter(prefix="/api/checks", tags=["checks"], responses=FAILURES)
 JAR_PATH = f"{router.prefix}/jar"
@@ -139,7 +140,7 @@ class CheckAnswer(CheckReportBody):
 
 
 @router.post("")
-async def check_savepoint(body: CheckBody, service: State, caller: Caller) -> CheckAnswer:
+async def check_savepoint(request: Request, body: CheckBody, service: State, caller: Caller) -> CheckAnswer:
     """Say what a restore of a savepoint will do, per operator and state, and what to do about it."""
     against = [body.against] if isinstance(body.against, str) else body.against or []
     options = CheckOptions(
@@ -148,7 +149,8 @@ async def check_savepoint(body: CheckBody, service: State, caller: Caller) -> Ch
         allow_non_restored=body.allow_non_restored,
         values=values_of(body.values),
     )
-    return await _checked(service, caller, body.database, against, options)
+    async with ended_on_disconnect(request):
+        return await checked(service, caller, body.database, against, options)
 
 
 @router.post(
@@ -184,10 +186,11 @@ async def check_savepoint_with_jar(
     jar = await request.body()
     if not jar:
         raise InvalidRequestError("expected a jar as the body of the request, found nothing")
-    return await _checked(service, caller, database, against or [], options, jar, name)
+    async with ended_on_disconnect(request):
+        return await checked(service, caller, database, against or [], options, jar, name)
 
 
-async def _checked(
+async def checked(
     service: ServiceState,
     caller: Principal,
     database: str,
@@ -196,6 +199,14 @@ async def _checked(
     jar: bytes | None = None,
     jar_name: str = "",
 ) -> CheckAnswer:
+    """Return the report of a check of what a caller sees, and write its line of the audit log.
+
+    A caller that is cancelled ends the check.
+
+    Raises:
+        QueryError: the check is not possible, or fails.
+        CatalogError: there is no such database.
+    """
     if len(against) > _MOST_COMPARED:
         raise InvalidRequestError(
             f"expected at most {_MOST_COMPARED} databases to compare with, found {len(against)}"

@@ -5,27 +5,29 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, get_cancelled_exc_class
 
 from catalog import Database
 from service.checks.running import CheckOptions
 from service.checks.task import CheckTask, UploadedJar, report_of
-from service.engines.spill import SpillFolder
+from service.engines.spill import task_folder
 from service.engines.workers.forks import ENVIRONMENT
 from service.engines.workers.limits import worker_memory_bytes
 from service.errors import (
-    EngineUnavailableError,
+    QueryCancelledError,
     QueryError,
     QueryTimeoutError,
     ServiceEndingError,
     TooManyChecksError,
     WorkerLostError,
 )
+from service.process.waiting import found_in_thread
 from service.queries.registry import slot_limits
 from service.settings import Settings
 from service.writes.task import KnownDatabase
@@ -66,7 +68,7 @@ class Checks:
         jar: bytes | None = None,
         jar_name: str = "",
     ) -> dict[str, Any]:
-        """Return the report of a check, once its turn has come and it is done.
+        """Return the report of a check, once its turn has come and it is done. A caller that is cancelled ends it.
 
         Args:
             database: the savepoint.
@@ -85,6 +87,9 @@ class Checks:
         except QueryError as error:
             self._notify("", error.code)
             raise
+        except get_cancelled_exc_class():
+            self._notify("", QueryCancelledError.code)
+            raise
         self._notify(report["outcome"], "")
         return report
 
@@ -102,9 +107,12 @@ class Checks:
         self._limiter = self._limiter or CapacityLimiter(max(1, limits.running))
         self._open += 1
         try:
+            ending = _Ending()
             # Not the threads of other calls, which would wait behind checks.
-            return await to_thread.run_sync(
-                self._reported, database, against, options, jar, jar_name, limiter=self._limiter
+            return await found_in_thread(
+                lambda: self._reported(database, against, options, jar, jar_name, ending),
+                ending.end,
+                self._limiter,
             )
         finally:
             self._open -= 1
@@ -126,14 +134,9 @@ class Checks:
         options: CheckOptions,
         jar: bytes | None,
         jar_name: str,
+        ending: _Ending,
     ) -> dict[str, Any]:
-        try:
-            spill = SpillFolder(self._settings.storage.temp_directory)
-        except OSError as error:
-            raise EngineUnavailableError(
-                f"expected a folder for temporary files: {error.strerror}"
-            ) from error
-        with closing(spill):
+        with closing(task_folder(self._settings.storage.temp_directory)) as spill:
             uploaded = None
             if jar is not None:
                 path = Path(spill.path, "job.jar")
@@ -147,9 +150,9 @@ class Checks:
                 settings=self._settings,
                 memory_bytes=self._memory_bytes,
             )
-            return self._answered(task)
+            return self._answered(task, ending)
 
-    def _answered(self, task: CheckTask) -> dict[str, Any]:
+    def _answered(self, task: CheckTask, ending: _Ending) -> dict[str, Any]:
         with subprocess.Popen(
             [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
@@ -157,9 +160,10 @@ class Checks:
             env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         ) as process:
             self._running.add(process)
+            ending.watch(process)
             try:
                 if self._is_ending:
-                    raise _ending()
+                    raise _service_ending()
                 answer, _ = process.communicate(task.content(), timeout=self._settings.checks.timeout_s)
             except subprocess.TimeoutExpired as error:
                 raise QueryTimeoutError(
@@ -170,7 +174,9 @@ class Checks:
                 process.kill()
                 self._running.discard(process)
         if self._is_ending:
-            raise _ending()
+            raise _service_ending()
+        if ending.has_come:
+            raise QueryCancelledError("the check was cancelled")
         try:
             return report_of(answer)
         except ValueError as error:
@@ -181,7 +187,30 @@ class Checks:
             ) from error
 
 
-def _ending() -> ServiceEndingError:
+class _Ending:
+    """The end of a check before it is done, because nobody waits for it; any thread may ask for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.has_come = False
+
+    def watch(self, process: subprocess.Popen[bytes]) -> None:
+        """Note the process of the check, which ends at once if nobody waits for it any more."""
+        with self._lock:
+            self._process = process
+            if self.has_come:
+                process.kill()
+
+    def end(self) -> None:
+        """End the check."""
+        with self._lock:
+            self.has_come = True
+            if self._process is not None:
+                self._process.kill()
+
+
+def _service_ending() -> ServiceEndingError:
     return ServiceEndingError("the service is about to end", hint="try again soon")
 
 

@@ -1,4 +1,4 @@
-"""Waiting for a query without a thread per client: hundreds of clients may wait."""
+"""Waiting for a query, or for other work, without a thread per client: hundreds of clients may wait."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from anyio import CancelScope
 from starlette.requests import Request
 
+from service.errors import QueryCancelledError
 from service.queries.query import Query
 
 
@@ -50,13 +52,31 @@ async def _wait_until(happens: Callable[[], bool], query: Query, timeout_s: floa
 async def cancelled_on_disconnect(request: Request, query: Query) -> AsyncIterator[None]:
     """Cancel the query if its client disconnects before the block ends."""
 
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        query.cancel()
-
-    watching = asyncio.create_task(watch())
+    watching = asyncio.create_task(_call_on_disconnect(request, query.cancel))
     try:
         yield
     finally:
         watching.cancel()
+
+
+@asynccontextmanager
+async def ended_on_disconnect(request: Request) -> AsyncIterator[None]:
+    """Cancel the block if its client disconnects before the block ends.
+
+    Raises:
+        QueryCancelledError: it did.
+    """
+    with CancelScope() as scope:
+        watching = asyncio.create_task(_call_on_disconnect(request, scope.cancel))
+        try:
+            yield
+        finally:
+            watching.cancel()
+    if scope.cancelled_caught:
+        raise QueryCancelledError("the client is gone")
+
+
+async def _call_on_disconnect(request: Request, call: Callable[[], None]) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    call()

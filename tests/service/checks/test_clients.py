@@ -19,6 +19,7 @@ from service.auth.gate import Authenticator
 from service.auth.keys import KeyFile
 from service.settings import Settings
 from tests.support.compatpairs import unpack_pairs
+from tests.support.waiting import wait_until
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
 JAR_BYTES = 1_500_000
@@ -181,6 +182,22 @@ def test_a_user_compares_only_what_the_user_may_see(
     assert answers["all"].json()["outcome"] == "fails"
     assert refused(anonymous) == (401, "UNAUTHORIZED")
     assert refused(foreign) == (403, "FORBIDDEN")
+
+
+@pytest.mark.slow
+def test_a_check_ends_with_its_client(roots: list[Root], serving: Serving) -> None:
+    app = create_app(Settings.of(workers=1), Catalog(roots))
+    body = {"database": "prod", "backend": "hashmap"}
+    with serving(app) as address:
+        # Loading the program of the check alone takes longer.
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}/api/checks", json=body, timeout=0.2)
+        cancelled = 'savepointdb_checks_total{code="CANCELLED",outcome=""} 1.0'
+        wait_until(lambda: cancelled in httpx.get(f"{address}/metrics", timeout=60).text)
+        again = httpx.post(f"{address}/api/checks", json=body, timeout=60)
+
+    assert app.state.service.checks.open == 0
+    assert again.json()["outcome"] == "restores"
 
 
 @pytest.mark.slow
