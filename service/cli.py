@@ -458,7 +458,8 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="PATTERN",
         help="Databases that the key may read: patterns such as prod/*, prod__jobA__*; behind write:, such as write:test/*, "
-        "those that it may also write; behind savepoints:, those of whose jobs it may have savepoints taken. "
+        "those that it may also write; behind savepoints:, those of whose jobs it may have savepoints taken; behind saved:, those that "
+        "it may save queries for; behind operator:, those of whose queries it sees and ends everybody's. "
         "May be repeated; if not given, the key may read all and write none.",
     )
     create.add_argument(

@@ -3,6 +3,7 @@
 `POST` starts a query; `GET …/{id}` returns its progress; `GET …/{id}/result` waits for its rows and returns them, once, in
 the format that `Accept` names; `DELETE …/{id}` cancels it. A query with a long answer stops until its rows are read, so
 request the result as soon as `result_ready` is true. A query whose client sends no request for too long is cancelled.
+Operators list the queries of all users, and end them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
@@ -25,10 +26,11 @@ from service.api.answers import (
     answer,
 )
 from service.api.query import QueryBody
-from service.api.state import State
+from service.api.state import Everybody, State, check_operator
 from service.auth.user import Caller
-from service.errors import ResultGoneError
+from service.errors import QueryKilledError, ResultGoneError
 from service.http.errors import FAILURES, ErrorBody, error_body
+from service.operations.logs import audit_kill
 from service.queries.history import QueryRecord
 from service.queries.state import QueryState
 
@@ -73,6 +75,9 @@ class QueryStatus(BaseModel):
 class QueryList(BaseModel):
     """Queries, the latest first."""
 
+    may_see_all: bool = Field(
+        description="whether this user is an operator: may ask for `all`, and end queries of others"
+    )
     queries: list[QueryStatus]
 
 
@@ -93,9 +98,20 @@ async def start_query(
 
 
 @router.get("")
-def list_queries(service: State, caller: Caller) -> QueryList:
-    """List the queries of this user: open queries, and the latest ones that ended."""
-    return QueryList(queries=[_status(record) for record in service.queries.records(caller)])
+def list_queries(
+    service: State,
+    caller: Caller,
+    everybody: Everybody = False,
+    limit: Annotated[int | None, Query(ge=0, description="most queries")] = None,
+) -> QueryList:
+    """List the queries of this user, or of all users: open queries, and the latest ones that ended."""
+    if everybody:
+        check_operator(service, caller)
+    records = service.queries.all_records(caller) if everybody else service.queries.records(caller)
+    return QueryList(
+        may_see_all=service.queries.may_operate(caller),
+        queries=[_status(record) for record in records[:limit]],
+    )
 
 
 @router.get("/{query_id}")
@@ -124,9 +140,14 @@ async def query_result(
 
 @router.delete("/{query_id}", status_code=HTTP_204_NO_CONTENT)
 async def cancel_query(query_id: str, service: State, caller: Caller) -> None:
-    """Cancel a query, and drop its result."""
-    query = service.queries.find(query_id, caller)
-    if query is not None:
+    """Cancel a query, and drop its result; an operator ends the query of another user."""
+    query, record = service.queries.find_any(query_id, caller)
+    if record.owner != caller.identity:
+        # Its user reads why it ended, so the result is not dropped.
+        if query is not None and not query.state.has_ended:
+            query.cancel(QueryKilledError("an operator ended the query"))
+            audit_kill(caller.identity, record)
+    elif query is not None:
         # Closing may wait for the engine.
         await to_thread.run_sync(query.close)
 

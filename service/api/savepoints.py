@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 
 from catalog import Catalog
-from service.api.state import ServiceState, State
+from service.api.state import Everybody, ServiceState, State, check_operator
 from service.auth.principal import Identity, Principal
 from service.auth.user import Caller
-from service.errors import ForbiddenError, InvalidRequestError
+from service.errors import ForbiddenError, InvalidRequestError, WriteNotFoundError
 from service.http.errors import FAILURES, ErrorBody, error_body
+from service.operations.logs import audit_kill_of_write
 from service.queries.state import QueryState
 from service.writes.targets import target_of
 from service.writes.task import Phase
@@ -181,13 +182,20 @@ async def write_savepoint(
 
 
 @router.get("")
-def list_writes(service: State, caller: Caller) -> WriteList:
-    """List the writes of this user: open ones, and the latest ones that ended; and say where the user may write."""
+def list_writes(
+    service: State,
+    caller: Caller,
+    everybody: Everybody = False,
+) -> WriteList:
+    """List the writes of this user, or of all users: open ones, and the latest ones that ended; and say where the user may write."""
+    if everybody:
+        check_operator(service, caller)
+    found = service.writes.all_records(caller) if everybody else service.writes.records(caller)
     may_write = bool(service.writes.roots) and caller.writes
     return WriteList(
         may_write=may_write,
         write_roots=[root.path for root in service.writes.roots] if may_write else [],
-        writes=[_status(record, has_report=False) for record in service.writes.records(caller)],
+        writes=[_status(record, has_report=False) for record in found],
     )
 
 
@@ -199,8 +207,15 @@ def describe_write(write_id: str, service: State, caller: Caller) -> WriteStatus
 
 @router.delete("/{write_id}", status_code=HTTP_204_NO_CONTENT)
 async def cancel_write(write_id: str, service: State, caller: Caller) -> None:
-    """Cancel a write; nothing of it is left then. One that has finished stays."""
-    await to_thread.run_sync(service.writes.cancel, write_id, caller)
+    """Cancel a write; nothing of it is left then. One that has finished stays. An operator ends the write of another user."""
+    try:
+        await to_thread.run_sync(service.writes.cancel, write_id, caller)
+    except WriteNotFoundError:
+        if not service.queries.may_operate(caller):
+            raise
+        killed = await to_thread.run_sync(service.writes.kill, write_id, caller)
+        if killed is not None:
+            audit_kill_of_write(caller.identity, killed)
 
 
 def _order(body: WriteBody, service: ServiceState, caller: Principal, client: str) -> WriteOrder:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from catalog import Catalog
+from service.auth.principal import Principal
 from service.auth.user import Caller
 from service.checks.registry import Checks
 from service.engines.workers import WorkerEngine
+from service.errors import ForbiddenError
 from service.flink.clusters import Clusters
 from service.flink.triggers import Triggers
 from service.operations.metrics import Metrics
@@ -60,6 +62,21 @@ async def _service_state(request: Request) -> ServiceState:
 
 
 State = Annotated[ServiceState, Depends(_service_state)]
+
+
+Everybody = Annotated[
+    bool, Query(alias="all", description="also those of others; needs a grant such as `operator:prod/*`")
+]
+
+
+def check_operator(service: ServiceState, caller: Principal) -> None:
+    """Check that a user may see what others do.
+
+    Raises:
+        ForbiddenError: the user is no operator.
+    """
+    if not service.queries.may_operate(caller):
+        raise ForbiddenError("expected an operator", hint="a grant such as operator:prod/* makes one")
 
 
 async def _visible_catalog(service: State, principal: Caller) -> Catalog:

@@ -1,16 +1,18 @@
-"""A principal: a user, the databases that the user may see or write, and those of whose jobs the user may have savepoints taken.
+"""A principal: a user, and what the user may do with which databases.
 
 | grant | allows |
 |---|---|
 | `prod/*` | to read the databases whose names match |
 | `write:prod/*` | to read them, to write new savepoints from them, and to write savepoints of such names |
 | `savepoints:prod/*` | to read them, and to let Flink take savepoints of the jobs that wrote them |
+| `saved:prod/*` | to read them, and to save queries for them, change and delete these |
+| `operator:prod/*` | to read them, to see everybody's queries that read them and no others, and to end these queries |
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import translate
@@ -21,6 +23,9 @@ from catalog.naming import path_of
 EVERYTHING = "*"
 WRITE = "write:"
 SAVEPOINTS = "savepoints:"
+SAVED = "saved:"
+OPERATOR = "operator:"
+_PREFIXES = (WRITE, SAVEPOINTS, SAVED, OPERATOR)
 
 
 class Source(StrEnum):
@@ -52,8 +57,8 @@ class Principal:
         source: the credentials that name the user.
         name: name of the API key, or the user of a token; empty without authentication.
         grants: patterns of the names of databases, and with a slash of `label/folders`: `*` stands for any text, also for
-            slashes, `?` for one character; case is ignored. No grant matches an alias. Behind `write:` or `savepoints:` a
-            pattern allows more than to read.
+            slashes, `?` for one character; case is ignored. No grant matches an alias. Behind `write:` and the like a pattern
+            allows more than to read.
     """
 
     name: str
@@ -81,6 +86,25 @@ class Principal:
         """Return whether the principal may let Flink take savepoints of the job that wrote the database of this name."""
         return _matches(_behind(SAVEPOINTS, self.grants), database)
 
+    def may_save(self, database: str | None) -> bool:
+        """Return whether the principal may save queries for the database of this name; None for queries of no certain one."""
+        return _matches_or_all(_behind(SAVED, self.grants), database)
+
+    def operates(self, databases: Collection[str]) -> bool:
+        """Return whether the principal may see and end a query of anybody that reads these databases, or none."""
+        patterns = _behind(OPERATOR, self.grants)
+        return all(_matches_or_all(patterns, database) for database in databases or (None,))
+
+    @property
+    def saves(self) -> bool:
+        """True if the principal may save queries for some database."""
+        return bool(_behind(SAVED, self.grants))
+
+    @property
+    def is_operator(self) -> bool:
+        """True if the principal may see everybody's queries of some database."""
+        return bool(_behind(OPERATOR, self.grants))
+
     @property
     def writes(self) -> bool:
         """True if the principal may write some database."""
@@ -102,8 +126,12 @@ def _behind(prefix: str, grants: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _pattern(grant: str) -> str:
-    prefix = next((prefix for prefix in (WRITE, SAVEPOINTS) if grant.startswith(prefix)), "")
+    prefix = next((prefix for prefix in _PREFIXES if grant.startswith(prefix)), "")
     return grant.removeprefix(prefix)
+
+
+def _matches_or_all(patterns: tuple[str, ...], database: str | None) -> bool:
+    return EVERYTHING in patterns if database is None else _matches(patterns, database)
 
 
 def _matches(patterns: tuple[str, ...], database: str) -> bool:
@@ -121,7 +149,7 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
 
 
 def is_grant(text: str) -> bool:
-    """Return whether a text is a valid pattern of names, with or without `write:` or `savepoints:` before it."""
+    """Return whether a text is a valid pattern of names, with or without `write:` or the like before it."""
     pattern = _pattern(text)
     # `[` would begin a set of characters in fnmatch, which is not part of the documented patterns.
     return 0 < len(pattern) <= _LONGEST_GRANT and pattern.isprintable() and "[" not in pattern
@@ -143,4 +171,5 @@ def checked_grants(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 _LONGEST_GRANT = 1000
-ANYBODY = Principal(name="", grants=(WRITE + EVERYTHING, SAVEPOINTS + EVERYTHING))
+NOBODY = Principal(name="")
+ANYBODY = Principal(name="", grants=tuple(prefix + EVERYTHING for prefix in _PREFIXES))

@@ -4,7 +4,8 @@ The audit log is the logger `savepointdb.audit`: one line for each query that en
 result. The line contains the statement with `?` in place of every literal, so that no value of a user's state gets into
 a log. Errors appear only as codes, because their messages quote values. A write that ended has a line, too, with its source and
 target, the kinds of its statements and the number of rows; a check, too, with what was compared and the outcome; and a savepoint
-that Flink was asked for, with the job and the cluster.
+that Flink was asked for, with the job and the cluster. A query that an operator ended has a line that says who did, and so has a
+saved query that a client saved or deleted.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sqlglot import exp
 from service.auth.principal import Identity
 from service.encode import printable
 from service.flink.triggers import SavepointRecord
+from service.queries.history import QueryRecord
 from service.queries.query import Query
 from service.settings import Settings
 from service.sql.parser import DIALECT
@@ -138,6 +140,34 @@ def audit(query: Query) -> None:
         "row_count": record.row_count,
     }
     logger.info("query %s", record.state.value, extra={_FIELDS: fields})
+
+
+def audit_kill(user: Identity, record: QueryRecord) -> None:
+    """Write the audit line of a query that an operator ended; that of the query itself follows."""
+    fields = {
+        "query_id": record.id,
+        "user": user.name,
+        "user_source": user.source.value,
+        "owner": record.owner.name,
+        "owner_source": record.owner.source.value,
+        "databases": [origin.name for origin in record.origins],
+    }
+    logging.getLogger(AUDIT).info("query killed", extra={_FIELDS: fields})
+
+
+def audit_kill_of_write(user: Identity, record: WriteRecord) -> None:
+    """Write the audit line of a write that an operator ended; that of the write itself stands before it."""
+    order = record.order
+    fields = {
+        "write_id": record.id,
+        "user": user.name,
+        "user_source": user.source.value,
+        "owner": order.owner.name,
+        "owner_source": order.owner.source.value,
+        "database": order.source,
+        "target": order.target.database if order.target else None,
+    }
+    logging.getLogger(AUDIT).info("write killed", extra={_FIELDS: fields})
 
 
 def audit_write(record: WriteRecord) -> None:

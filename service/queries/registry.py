@@ -15,12 +15,12 @@ import atexit
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from catalog import Catalog, CatalogError
 from readers import ReaderError
-from service.auth.principal import Identity, Principal
+from service.auth.principal import Identity, Principal, Source
 from service.engines.choose import choose, choose_for_work
 from service.engines.engine import Engine
 from service.engines.registry import AUTO, Role, engines_of, local_engine, work_choices
@@ -219,15 +219,34 @@ class Queries:
         with query.attendance.attended():
             return query.record
 
+    def find_any(self, query_id: str, caller: Principal) -> tuple[Query | None, QueryRecord]:
+        """Return a query of this user, or of anybody if the user is its operator; None for the query if its answer was read or dropped.
+
+        Raises:
+            QueryNotFoundError: the id is unknown, or the query is neither the user's nor one that the user operates.
+        """
+        with self._lock:
+            query = self._open.get(query_id)
+        record = query.record if query is not None else self._history.find(query_id)
+        if record is None or not (_is_for(caller, record) or self._operates(caller, record)):
+            raise QueryNotFoundError("there is no such query")
+        return query, record
+
+    def may_operate(self, caller: Principal) -> bool:
+        """Return whether this user is an operator: sees the queries of others that read some databases, and may end them."""
+        # Behind --allow-anonymous somebody else decides who comes: the service does not know who they are.
+        is_anybody = caller.source is Source.NOBODY and self._settings.auth.allow_anonymous
+        return caller.is_operator and not is_anybody
+
+    def all_records(self, caller: Principal) -> Sequence[QueryRecord]:
+        """Return the records of everybody's queries that this user operates, the latest first, and the user's own."""
+        return [
+            record for record in self._records() if _is_for(caller, record) or self._operates(caller, record)
+        ]
+
     def records(self, caller: Principal) -> Sequence[QueryRecord]:
         """Return the records of all queries of this user, the latest first."""
-        with self._lock:
-            running = [query for query in self._open.values() if not query.state.has_ended]
-        # A query may end between the two looks, and be in both.
-        live = [query.record for query in reversed(running)]
-        known = {record.id for record in live}
-        past = (record for record in self._history.records() if record.id not in known)
-        return [record for record in (*live, *past) if _is_for(caller, record)]
+        return [record for record in self._records() if _is_for(caller, record)]
 
     def ended(self, query: Query) -> None:
         """Remember a query that has ended; its answer may still be unread."""
@@ -330,6 +349,18 @@ class Queries:
             elif now - asked > self._idle_s and self._ends_watch():
                 return
             end_stalled(queries, self._limits.stalled, now)
+
+    def _operates(self, caller: Principal, record: QueryRecord) -> bool:
+        return self.may_operate(caller) and caller.operates([origin.name for origin in record.origins])
+
+    def _records(self) -> Iterator[QueryRecord]:
+        with self._lock:
+            running = [query for query in self._open.values() if not query.state.has_ended]
+        # A query may end between the two looks, and be in both.
+        live = [query.record for query in reversed(running)]
+        known = {record.id for record in live}
+        yield from live
+        yield from (record for record in self._history.records() if record.id not in known)
 
     def _ends_watch(self) -> bool:
         """End the watch, from its own thread; return False if a query has come."""

@@ -17,7 +17,14 @@ from catalog import Catalog
 from readers import ReaderError
 from service.auth.principal import Principal
 from service.engines.workers.limits import engine_settings, worker_memory_bytes
-from service.errors import ConflictError, ServiceEndingError, TooManyWritesError, WriteNotFoundError
+from service.errors import (
+    ConflictError,
+    QueryError,
+    QueryKilledError,
+    ServiceEndingError,
+    TooManyWritesError,
+    WriteNotFoundError,
+)
 from service.queries.registry import slot_limits
 from service.queries.state import QueryState
 from service.settings import Settings, bytes_of
@@ -79,22 +86,15 @@ class Writes:
         Raises:
             WriteNotFoundError: the id is unknown, or another user's, or the caller may not see its source any more.
         """
-        write = self._open(write_id)
-        with self._lock:
-            found = write.record if write is not None else self._past.get(write_id)
-        if found is None or not _is_for(caller, found):
-            raise WriteNotFoundError("there is no such write")
-        return found
+        return self._found(write_id, lambda record: _is_for(caller, record))
 
     def records(self, caller: Principal) -> list[WriteRecord]:
         """Return the records of all writes of this user, the latest first."""
-        with self._lock:
-            found = [write.record for write in (*self._waiting, *self._running)]
-            known = {record.id for record in found}
-            found += [record for record in self._past.values() if record.id not in known]
-        return sorted(
-            (record for record in found if _is_for(caller, record)), key=lambda one: one.created, reverse=True
-        )
+        return self._records(lambda record: _is_for(caller, record))
+
+    def all_records(self, operator: Principal) -> list[WriteRecord]:
+        """Return the records of everybody's writes between databases that this user operates, the latest first, and the user's own."""
+        return self._records(lambda record: _is_for(operator, record) or _operates(operator, record))
 
     def cancel(self, write_id: str, caller: Principal) -> None:
         """End a write of this user, and wait until nothing of it is left; nothing happens if it has ended.
@@ -103,10 +103,43 @@ class Writes:
             WriteNotFoundError: as `find` does.
         """
         self.find(write_id, caller)
+        self._cancel(write_id, None)
+
+    def kill(self, write_id: str, operator: Principal) -> WriteRecord | None:
+        """End a write of anybody that this user operates, and wait until nothing of it is left.
+
+        Returns:
+            The write as it was; None if it had ended.
+
+        Raises:
+            WriteNotFoundError: the id is unknown, or the user does not operate its databases.
+        """
+        record = self._found(write_id, lambda record: _operates(operator, record))
+        has_run = self._cancel(write_id, QueryKilledError("an operator ended the write"))
+        return record if has_run else None
+
+    def _cancel(self, write_id: str, error: QueryError | None) -> bool:
         write = self._open(write_id)
-        if write is not None:
-            write.cancel()
-            write.join()
+        if write is None:
+            return False
+        write.cancel(error)
+        write.join()
+        return True
+
+    def _found(self, write_id: str, is_for: Callable[[WriteRecord], bool]) -> WriteRecord:
+        write = self._open(write_id)
+        with self._lock:
+            found = write.record if write is not None else self._past.get(write_id)
+        if found is None or not is_for(found):
+            raise WriteNotFoundError("there is no such write")
+        return found
+
+    def _records(self, is_for: Callable[[WriteRecord], bool]) -> list[WriteRecord]:
+        with self._lock:
+            found = [write.record for write in (*self._waiting, *self._running)]
+            known = {record.id for record in found}
+            found += [record for record in self._past.values() if record.id not in known]
+        return sorted(filter(is_for, found), key=lambda one: one.created, reverse=True)
 
     def add_observer(self, observer: Callable[[WriteRecord], None]) -> None:
         """Call the observer with every write that ends, from any thread; it must be quick and raise nothing."""
@@ -188,6 +221,12 @@ class Writes:
 def _is_for(caller: Principal, record: WriteRecord) -> bool:
     source = record.order.source
     return record.order.owner == caller.identity and (source is None or caller.sees(source))
+
+
+def _operates(operator: Principal, record: WriteRecord) -> bool:
+    order = record.order
+    target = order.target.database if order.target else None
+    return operator.operates([name for name in (order.source, target) if name is not None])
 
 
 def _ending() -> ServiceEndingError:

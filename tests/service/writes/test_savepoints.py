@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -372,6 +373,8 @@ GRANTS = {
     "target": ["jobs/*", "write:out/*"],
     "both": ["write:jobs/can*", "write:out/both*"],
     "blind": ["write:out/*"],
+    "operator": ["operator:*"],
+    "part": ["operator:out/*"],
 }
 
 
@@ -451,6 +454,35 @@ def test_a_write_is_there_for_its_user_only(keyed: Callable[[str], Client]) -> N
     assert keyed("owner").http.delete(f"/api/savepoints/{found['id']}").status_code == 404
     assert keyed("owner").http.get("/api/savepoints").json()["writes"] == []
     assert offsets(keyed("both"), "out__both-1")[2] == 24000
+
+
+@pytest.mark.slow
+def test_an_operator_sees_and_ends_writes_of_others(
+    keyed: Callable[[str], Client], caplog: pytest.LogCaptureFixture
+) -> None:
+    write_id = keyed("both").started(ENDLESS, target="both-2")
+    path = f"/api/savepoints/{write_id}"
+    wait_until(lambda: keyed("both").status(write_id)["progress"]["phase"] == "reading")
+
+    def listed(name: str) -> list[str]:
+        writes = keyed(name).http.get("/api/savepoints?all=true").json()["writes"]
+        return [write["id"] for write in writes if write["id"] == write_id]
+
+    assert (listed("operator"), listed("part")) == ([write_id], [])
+    for name in ("owner", "reader", "part"):
+        refused = keyed(name).http.delete(path)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (404, "WRITE_NOT_FOUND")
+    assert keyed("owner").http.get("/api/savepoints?all=true").status_code == 403
+    with caplog.at_level(logging.INFO, "savepointdb.audit"):
+        assert keyed("operator").http.delete(path).status_code == 204
+        assert keyed("operator").http.delete(path).status_code == 204
+
+    found = keyed("both").status(write_id)
+    assert (found["state"], found["error"]["code"]) == ("cancelled", "KILLED")
+    assert found["error"]["message"] == "an operator ended the write"
+    assert not (keyed("both").out / "both-2").exists()
+    [killed] = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "write killed"]
+    assert (killed["user"], killed["owner"], killed["target"]) == ("operator", "both", "out__both-2")
 
 
 # ---- ending in the middle ----
