@@ -8,6 +8,7 @@ In reading order:
     answers.py    the rows of a query → an HTTP answer
     buffer.py     the rows of a JSON answer, until it is sent
     links.py      GET /db/…: databases, tables, keys and statements as links
+    linkanswers.py the rows of a link, with an ETag and its headers
     linktags.py   the ETag of a link
     databases.py  /api/databases: the catalog
     jobs.py       /api/jobs: the databases by their jobs

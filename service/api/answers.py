@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from service.api.buffer import AnswerBuffer, BufferedAnswer
 from service.api.state import ServiceState
 from service.encode import FORMATS, SPREADSHEET_CSV, Format
-from service.errors import NotAcceptableError, SavepointError
+from service.errors import InvalidRequestError, NotAcceptableError, SavepointError
 from service.http.accept import accepted_types
 from service.http.errors import FAILURES
 from service.queries.origin import headers_of
@@ -152,8 +152,16 @@ def _with_parameters(known: Format | None, parameters: Sequence[str]) -> Format 
     return known
 
 
-def formulas_escaped(how: str) -> Format:
-    """Return CSV with texts `exact` as they are, or with formulas made texts (`escape`)."""
+def with_formulas(wanted: Format, how: str | None) -> Format:
+    """Return a format with texts `exact` as they are, or with formulas made texts (`escape`); None for what it has.
+
+    Raises:
+        InvalidRequestError: the format is not CSV.
+    """
+    if how is None:
+        return wanted
+    if wanted.name != "csv":
+        raise InvalidRequestError(f"expected formulas only for csv, found them for {wanted.name}")
     return _FORMULAS[how]
 
 

@@ -5,6 +5,7 @@
 | `/db` | the databases |
 | `/db/{database}` | its tables |
 | `/db/{database}/{table}?key=…&_key_group=…&columns=…&limit=…` | rows of a table |
+| `/db/{database}/{table}?where=…` | rows for which a condition of SQL holds |
 | `/db?sql=…`, `/db/{database}?sql=…` | rows of a statement |
 
 Each may end in a format: `.json`, `.jsonl`, `.csv`, `.arrow`, `.parquet`. A link becomes a statement, and `service.api.answers`
@@ -17,49 +18,44 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated
 from urllib.parse import unquote
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
+from sqlglot import exp
 from starlette.responses import Response
-from starlette.status import HTTP_304_NOT_MODIFIED
 
 from catalog import Catalog, Database, NoSuchDatabaseError, NotAKeyError, Table, keyed_states, parse_key
-from service.api.answers import ANSWERS, JSON, QueryAnswer, accepted_format, answer, formulas_escaped
-from service.api.linktags import matches, tag_of
-from service.api.query import QueryBody
+from service.api.answers import ANSWERS, QueryAnswer, accepted_format, with_formulas
+from service.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
+from service.api.query import COMPAT, QueryBody
 from service.api.state import ServiceState, State, Visible
 from service.auth.principal import Principal
 from service.auth.user import Caller
-from service.encode import FORMATS, Format
-from service.errors import InvalidRequestError, InvalidValueError, NotFoundError
+from service.encode import FORMATS, Format, split_suffix
+from service.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    InvalidValueError,
+    NotFoundError,
+    QuerySyntaxError,
+)
 from service.queries.keyhints import example_of
-from service.queries.query import Query as RunningQuery
-from service.queries.request import QueryRequest
 from service.sql.edits import quoted
 from service.sql.literals import condition_of, text_constant
+from service.sql.parser import parsed, too_deep
 
 router = APIRouter(tags=["links"])
 
 _FOLDER = b"/db/"
 _KEY = "key"
-_OF_TABLES = frozenset({_KEY, "key_group", "columns"})
+_OF_TABLES = frozenset({_KEY, "key_group", "where", "columns"})
 _FACTS_OF_TIMERS = frozenset({"operator_id", "timer_service", "time_domain"})
 _LONGEST_KEY = 100_000
-_SUFFIXES = FORMATS | {known.suffix: known for known in FORMATS.values()}
+_LONGEST_CONDITION = 100_000
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
-# An answer is data of its user: no other page may use it, and its address may hold a key.
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "Vary": "Accept, Authorization",
-    "X-Content-Type-Options": "nosniff",
-}
-_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "the client has this answer already"}}
 
 
 class LinkParameters(BaseModel):
@@ -75,19 +71,21 @@ class LinkParameters(BaseModel):
         description="a key as `savepointdb lookup` reads it: `42`, `(a,1)`",
     )
     key_group: int | None = Field(default=None, alias="_key_group", ge=0, le=32767, description="a key group")
+    where: str | None = Field(
+        default=None,
+        max_length=_LONGEST_CONDITION,
+        description="a condition of SQL about the columns of the table: `value > 100`",
+    )
     columns: str | None = Field(
         default=None, description='columns of the answer, with commas between them; `"a,b"` is one column'
     )
-    limit: int | None = Field(
-        default=None, ge=0, description="most rows; if not given, 10000 for JSON and all for other formats"
-    )
-    formulas: Literal["exact", "escape"] | None = Field(
-        default=None, description="`escape` keeps a spreadsheet from reading a text of CSV as a formula"
-    )
+    limit: MostRows = None
+    compat: str | None = Field(default=None, description=COMPAT)
+    formulas: Formulas = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Address:
     """A database, a table of it, or neither.
 
     Attributes:
@@ -107,7 +105,7 @@ class Place:
 
 
 @router.head("/db", include_in_schema=False)
-@router.get("/db", response_model=QueryAnswer, responses=ANSWERS | _UNCHANGED)
+@router.get("/db", response_model=QueryAnswer, responses=ANSWERS | UNCHANGED)
 async def databases_or_rows(
     parameters: Annotated[LinkParameters, Query()],
     request: Request,
@@ -117,7 +115,7 @@ async def databases_or_rows(
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Return the rows of `sql`, or the databases; `/db.csv` and the like name the format."""
-    return await _linked(Place(), parameters, request, service, caller, accept, catalog)
+    return await _linked(Address(), parameters, request, service, caller, accept, catalog)
 
 
 @router.head("/db.{suffix}", include_in_schema=False)
@@ -131,16 +129,16 @@ async def rows_in_a_format(
     catalog: Visible,
 ) -> Response:
     """Return the rows of `sql`, or the databases, in a format."""
-    known = _SUFFIXES.get(suffix)
+    known = split_suffix(f"db.{suffix}")[1]
     if known is None:
         raise NotFoundError(f"nothing is at /db.{suffix:.100}", hint=f"formats are {', '.join(FORMATS)}")
-    return await _linked(Place(format=known), parameters, request, service, caller, None, catalog)
+    return await _linked(Address(format=known), parameters, request, service, caller, None, catalog)
 
 
-@router.head("/db/{place:path}", include_in_schema=False)
-@router.get("/db/{place:path}", response_model=QueryAnswer, responses=ANSWERS | _UNCHANGED)
+@router.head("/db/{address:path}", include_in_schema=False)
+@router.get("/db/{address:path}", response_model=QueryAnswer, responses=ANSWERS | UNCHANGED)
 async def tables_or_rows(
-    place: str,
+    address: str,
     parameters: Annotated[LinkParameters, Query()],
     request: Request,
     service: State,
@@ -149,14 +147,13 @@ async def tables_or_rows(
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Return the rows of a table (`database/table`), of `sql`, or the tables of a database; `.csv` and the like name the format."""
-    raw = request.scope.get("raw_path")
-    parts = _parts(raw, place)
-    found = await to_thread.run_sync(_place, parts, parameters, catalog)
+    parts, known = _parts(request.scope.get("raw_path"), address)
+    found = await to_thread.run_sync(_address_of, parts, known, parameters, catalog)
     return await _linked(found, parameters, request, service, caller, accept, catalog)
 
 
 async def _linked(
-    place: Place,
+    address: Address,
     parameters: LinkParameters,
     request: Request,
     service: ServiceState,
@@ -164,81 +161,50 @@ async def _linked(
     accept: str | None,
     catalog: Catalog,
 ) -> Response:
-    if len(request.query_params.multi_items()) != len(request.query_params):
-        raise InvalidRequestError("expected each parameter of a link once, found one of them twice")
-    wanted = _format(place, parameters, accept)
+    check_each_once(request)
+    wanted = with_formulas(address.format or accepted_format(accept), parameters.formulas)
     sql = parameters.sql
     if sql is not None and parameters.model_fields_set & _OF_TABLES:
-        raise InvalidRequestError("expected sql, or key, _key_group and columns of a table, found both")
+        raise InvalidRequestError(
+            "expected sql, or key, _key_group, where and columns of a table, found both"
+        )
     if sql is None:
-        sql = await to_thread.run_sync(_statement, place, parameters, catalog)
-    body = QueryBody(sql=sql, max_rows=parameters.limit, max_bytes=None, database=place.database or None)
+        sql = await to_thread.run_sync(_statement, address, parameters, catalog)
+    body = QueryBody(
+        sql=sql,
+        max_rows=parameters.limit,
+        max_bytes=None,
+        compat=parameters.compat,
+        database=address.database or None,
+    )
     asked = body.request_of(request, service, caller, wanted)
-    known = request.headers.get("if-none-match")
-    if known is not None or request.method == "HEAD":
-        # Planned and not run: this costs no slot, and refuses as the query would be refused.
-        plan = await to_thread.run_sync(partial(asked.plan, catalog, service.settings.queries.max_sql_bytes))
-        tag = await to_thread.run_sync(tag_of, asked, plan, wanted)
-        headers = _headers(tag)
-        if known is not None and tag is not None and matches(tag, known):
-            return Response(status_code=HTTP_304_NOT_MODIFIED, headers=headers)
-        if request.method == "HEAD":
-            response = Response(media_type=wanted.media_type, headers=headers)
-            # The length is not known before the rows are, and 0 would mean an empty file.
-            del response.headers["Content-Length"]
-            return response
-    started, tag = await to_thread.run_sync(_started, service, asked, wanted)
-    response = await answer(request, service, started, wanted)
-    response.headers.update(_headers(None if started.incomplete else tag))
-    if wanted is not JSON:
-        response.headers["Content-Disposition"] = f'attachment; filename="{place.file_name}.{wanted.suffix}"'
-    return response
+    return await link_answer(request, service, asked, catalog, wanted, address.file_name)
 
 
-def _started(service: ServiceState, asked: QueryRequest, wanted: Format) -> tuple[RunningQuery, str | None]:
-    started = service.queries.start(asked)
-    try:
-        return started, tag_of(asked, started.plan, wanted)
-    except BaseException:
-        started.close()
-        raise
-
-
-def _headers(tag: str | None) -> dict[str, str]:
-    if tag is None:
-        return _HEADERS | {"Cache-Control": "private, no-store"}
-    # A cache asks each time: a grant may end, and `latest` moves on.
-    return _HEADERS | {"Cache-Control": "private, no-cache", "ETag": tag}
-
-
-def _format(place: Place, parameters: LinkParameters, accept: str | None) -> Format:
-    wanted = place.format or accepted_format(accept)
-    if parameters.formulas is None:
-        return wanted
-    if wanted.name != "csv":
-        raise InvalidRequestError(f"expected formulas only for csv, found them for {wanted.name}")
-    return formulas_escaped(parameters.formulas)
-
-
-def _parts(raw: bytes | None, place: str) -> list[str]:
-    """Return the names between the slashes of an address; an escaped slash is part of a name."""
+def _parts(raw: bytes | None, address: str) -> tuple[list[str], Format | None]:
+    """Return the names between the slashes of an address, and the format behind the last; an escaped slash or dot is part of a name."""
     behind = b"" if raw is None else raw.partition(_FOLDER)[2]
     try:
-        parts = [unquote(part, errors="strict") for part in behind.decode("ascii").split("/")]
+        *folders, last = behind.decode("ascii").split("/")
+        stem, known = split_suffix(last)
+        names = [unquote(part, errors="strict") for part in (*folders, stem, last)]
+        if "/".join((*names[:-2], names[-1])) == address:
+            return names[:-1], known
     except UnicodeDecodeError:
-        parts = []
+        pass
     # A proxy that sends no raw path, or another one, has unescaped the slashes.
-    return parts if "/".join(parts) == place else place.split("/")
+    *folders, last = address.split("/")
+    stem, known = split_suffix(last)
+    return [*folders, stem], known
 
 
-def _place(parts: Sequence[str], parameters: LinkParameters, catalog: Catalog) -> Place:
-    name, dot, suffix = parts[-1].rpartition(".")
-    known = _SUFFIXES.get(suffix) if dot else None
-    parts = parts if known is None else [*parts[:-1], name]
+def _address_of(
+    parts: Sequence[str], known: Format | None, parameters: LinkParameters, catalog: Catalog
+) -> Address:
     if parameters.sql is not None or len(parts) == 1:
-        return Place(database="/".join(parts), format=known)
+        return Address(database="/".join(parts), format=known)
     split = 1 if len(parts) == 2 else _length_of_database(parts, catalog)
-    return Place(database="/".join(parts[:split]), table="/".join(parts[split:]), format=known)
+    return Address(database="/".join(parts[:split]), table="/".join(parts[split:]), format=known)
 
 
 def _length_of_database(parts: Sequence[str], catalog: Catalog) -> int:
@@ -252,24 +218,44 @@ def _length_of_database(parts: Sequence[str], catalog: Catalog) -> int:
     return len(parts) - 1
 
 
-def _statement(place: Place, parameters: LinkParameters, catalog: Catalog) -> str:
+def _statement(address: Address, parameters: LinkParameters, catalog: Catalog) -> str:
     """Return the statement of a link without `sql`."""
-    if not place.table:
+    if not address.table:
         if parameters.model_fields_set & _OF_TABLES:
             raise InvalidRequestError(
-                "expected key, _key_group and columns behind a table",
+                "expected key, _key_group, where and columns behind a table",
                 hint="a link to a table is /db/database/table",
             )
-        return "SHOW TABLES" if place.database else "SHOW DATABASES"
+        return "SHOW TABLES" if address.database else "SHOW DATABASES"
     conditions = []
     if parameters.key is not None:
-        found = catalog.schema(place.database).database
-        conditions.append(_key_condition(found, found.table(place.table), parameters.key))
+        found = catalog.schema(address.database).database
+        conditions.append(_key_condition(found, found.table(address.table), parameters.key))
     if parameters.key_group is not None:
         conditions.append(f"_key_group = {parameters.key_group}")
+    if parameters.where is not None:
+        conditions.append(_condition(parameters.where))
     columns = "*" if parameters.columns is None else ", ".join(map(quoted, _names(parameters.columns)))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {columns} FROM {quoted(place.database)}.{quoted(place.table)}{where}"
+    return f"SELECT {columns} FROM {quoted(address.database)}.{quoted(address.table)}{where}"
+
+
+def _condition(text: str) -> str:
+    """Return a condition in brackets; nothing that the text holds reaches behind them."""
+    # A comment at its end must not hide the bracket.
+    bracketed = f"({text}\n)"
+    try:
+        tree = parsed(f"SELECT 1 WHERE {bracketed}")
+    except RecursionError as error:
+        raise too_deep() from error
+    except (QuerySyntaxError, ForbiddenError) as error:
+        raise InvalidRequestError(
+            f"expected a condition of SQL as where, found {text!r:.100}: {error}"
+        ) from error
+    parts = {name for name, part in tree.args.items() if part}
+    if not parts <= {"expressions", "where"} or not isinstance(tree.args["where"].this, exp.Paren):
+        raise InvalidRequestError(f"expected one condition of SQL as where, found {text!r:.100}")
+    return bracketed
 
 
 def _names(text: str) -> list[str]:

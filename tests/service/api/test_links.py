@@ -117,6 +117,53 @@ def test_a_key_group_and_a_limit_choose_rows(client: httpx.Client) -> None:
     assert len(answered(client, "/db/native/aggregate.csv?limit=2").text.splitlines()) == 3
 
 
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("key = 'key_662'", 1),
+        ("key = 'key_662' OR value < 0", 1),
+        ("value > 11000 -- the largest", 1),
+        ("key IN (SELECT max(key) FROM aggregate)", 1),
+        ("true", 1000),
+    ],
+)
+def test_a_condition_of_sql_chooses_rows(client: httpx.Client, where: str, rows: int) -> None:
+    answer = answered(client, "/db/native/aggregate", params={"where": where, "columns": "key"})
+
+    assert answer.json()["row_count"] == rows
+    # It holds beside the others, whatever words it has.
+    with_key = {"where": where, "key": "key_1", "columns": "value"}
+    assert answered(client, "/db/native/aggregate", params=with_key).json()["row_count"] == (rows == 1000)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "true) OR (true",
+        "true) UNION SELECT * FROM operators WHERE (true",
+        "true) LIMIT 1 --",
+        "true) GROUP BY ALL HAVING (true",
+        "1; DROP TABLE aggregate",
+        "true /*",
+        "",
+        "value >",
+        "('" + "(" * 3000,
+        "(" * 3000 + "true" + ")" * 3000,
+    ],
+)
+def test_a_condition_stays_in_its_brackets(client: httpx.Client, where: str) -> None:
+    status, _ = refused(client, "/db/native/aggregate", params={"where": where})
+
+    assert status in (400, 413)
+
+
+def test_an_escaped_dot_is_part_of_a_name(client: httpx.Client) -> None:
+    told = client.get("/db/native/aggregate%2Ecsv").json()["error"]["message"]
+
+    assert "aggregate.csv" in told
+    assert "aggregate.csv" in client.get("/db/native/aggregate%2Ecsv.json").json()["error"]["message"]
+
+
 @pytest.mark.slow
 def test_names_may_have_escapes_and_slashes(client: httpx.Client, serving: Serving) -> None:
     assert answered(client, "/db/%6Eative/source__topic-partition-offset-states.csv").text
@@ -125,7 +172,7 @@ def test_names_may_have_escapes_and_slashes(client: httpx.Client, serving: Servi
     catalog = Catalog([Root(path=str(FLINK))])
     with (
         serving(create_app(Settings.of(workers=1), catalog)) as address,
-        httpx.Client(base_url=address) as http,
+        httpx.Client(base_url=address, timeout=60) as http,
     ):
         schema = catalog.schema("native")
         assert schema.database.name != "native"
@@ -152,6 +199,9 @@ def test_names_may_have_escapes_and_slashes(client: httpx.Client, serving: Servi
         ("/db/native/aggregate?_key_group=many", 400, "INVALID_REQUEST", "_key_group"),
         ("/db/native/operators?key=a", 400, "INVALID_REQUEST", "a table with keys"),
         ("/db/native?key=a", 400, "INVALID_REQUEST", "/db/database/table"),
+        ("/db/native?where=true", 400, "INVALID_REQUEST", "/db/database/table"),
+        ("/db/native/aggregate?where=vale>1", 400, "COLUMN_NOT_FOUND", "value"),
+        ("/db/native/aggregate?sql=SELECT 1&where=true", 400, "INVALID_REQUEST", "sql"),
         ("/db/native/aggregate?sql=SELECT * FROM operators", 404, "DATABASE_NOT_FOUND", "native/aggregate"),
         ("/db/native?sql=SELECT 1&key=a", 400, "INVALID_REQUEST", "sql"),
         ("/db.xlsx?sql=SELECT 1", 404, "NOT_FOUND", "parquet"),
