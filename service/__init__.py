@@ -15,6 +15,7 @@ packages above it, in this order (engines and spark are one level):
     engines/     a Plan → rows: DuckDB, in processes of its own for HTTP, and Spark
     spark/       the part of Spark that runs in its executors
     queries/     all queries, each from start to end: slots, deadlines, answers, history
+    saved/       queries with names and parameters
     timelines/   what each state of a job has of a key in each checkpoint
     comparing/   what differs between two savepoints: counts, samples, texts
     checks/      will it restore: findings as text, HTML, JUnit's XML

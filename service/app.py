@@ -19,6 +19,7 @@ from service.api import (
     links,
     queries,
     query,
+    saved,
     savepoints,
     triggers,
 )
@@ -38,6 +39,7 @@ from service.process import machine
 from service.protocols.trino import router as trino
 from service.queries.registry import Queries, slot_limits
 from service.queries.starts import QueryStarts
+from service.saved.store import SavedQueries
 from service.settings import Settings
 from service.sql.parser import load_dialect
 from service.version import installed_version
@@ -76,6 +78,7 @@ def create_app(
     compilation = Compilation()
     clusters = Clusters(settings, catalog, roots)
     all_triggers = Triggers(settings, clusters, catalog)
+    saved_queries = SavedQueries(settings.queries.saved_queries, may_be_missing=settings.queries.save_queries)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -120,6 +123,7 @@ def create_app(
         compilation=compilation,
         clusters=clusters,
         triggers=all_triggers,
+        saved=saved_queries,
     )
     hosts = _hosts(settings, authenticator)
     app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)
@@ -144,6 +148,7 @@ def create_app(
         checks,
         savepoints,
         links,
+        saved,
         docs,
         health,
         trino,

@@ -21,7 +21,6 @@ from typing import NoReturn
 from service import settings
 from service.commands.jobs import arguments
 from service.commands.parser import (
-    DIALECTS,
     FLINK_SETTINGS,
     QUERY_SETTINGS,
     READING_SETTINGS,
@@ -29,6 +28,7 @@ from service.commands.parser import (
     STORAGE_SETTINGS,
     CommandParser,
     VersionAction,
+    add_asking,
     add_names,
     add_no_cache,
     add_output,
@@ -166,6 +166,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sql",
         metavar="SQL",
+        nargs="?",
         help="One SELECT, EXPLAIN, SHOW, DESCRIBE or SUMMARIZE statement; - reads it from standard input.",
     )
     parser.add_argument(
@@ -175,37 +176,14 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]PATH",
         help=f"{SOURCE} May be repeated.",
     )
-    add_output(parser)
+    parser.add_argument("--saved", metavar="NAME", help="Saved query of --saved-queries, in place of SQL.")
     parser.add_argument(
-        "--max-rows",
-        type=int,
-        metavar="ROWS",
-        help="Most rows to return; all rows if not given, of which a terminal shows 40.",
+        "--param",
+        action="append",
+        metavar="NAME=VALUE",
+        help="Value for :NAME in the statement; it never becomes SQL. May be repeated.",
     )
-    parser.add_argument(
-        "--engine",
-        default=registry.AUTO,
-        choices=registry.choices(),
-        help="Engine that runs the statement.",
-    )
-    parser.add_argument(
-        "--database",
-        metavar="NAME",
-        help="Database of tables that name none; if not given, the only one, or else the newest one.",
-    )
-    parser.add_argument(
-        "--dialect",
-        choices=DIALECTS,
-        help="SQL dialect of the statement; duckdb if not given, or flink with --compat flink.",
-    )
-    parser.add_argument(
-        "--allow-partial",
-        action="store_true",
-        help="Leave out the rows of files that cannot be read, and list the files; otherwise the query fails.",
-    )
-    add_names(parser)
-    settings.add_arguments(parser, (*QUERY_SETTINGS, "compat"), settings.UNLIMITED)
-    add_no_cache(parser)
+    add_asking(parser)
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
@@ -485,7 +463,8 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 # For the commands with many options: what every call needs.
 _USAGES = {
     "serve": "savepointdb serve --root [LABEL=]DIR [--port PORT] [option …]",
-    "query": "savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
+    "query": "savepointdb query (SQL | --saved NAME) --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
+    "mcp": "savepointdb mcp PATH… [option …]",
     "inspect": "savepointdb inspect PATH [option …]",
     "xray": "savepointdb xray PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",

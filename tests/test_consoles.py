@@ -72,6 +72,9 @@ def folder(tmp_path: Path) -> Path:
     rules = re.search(r"```toml\n(.*?)```", PAGES["time.md"], re.DOTALL)
     assert rules is not None
     (tmp_path / "rules.toml").write_text(rules[1], encoding="utf-8")
+    saved = re.search(r"```toml\n# queries.toml\n(.*?)```", PAGES["bi.md"], re.DOTALL)
+    assert saved is not None
+    (tmp_path / "queries.toml").write_text(saved[1], encoding="utf-8")
     (tmp_path / "etc").mkdir()
     counts = {"word": [f"word-{number}" for number in range(1000)], "n": list(range(1000))}
     parquet.write_table(pa.table(counts), tmp_path / "counts.parquet")

@@ -92,7 +92,7 @@ FLOORS = {
         ("encode",),
         ("engines", "spark"),
         ("queries",),
-        ("timelines",),
+        ("saved", "timelines"),
         ("writing", "bisecting", "testing"),
         ("converting", "writes", "flink"),
         ("checks", "comparing"),

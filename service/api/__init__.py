@@ -10,6 +10,7 @@ In reading order:
     links.py      GET /db/…: databases, tables, keys and statements as links
     linkanswers.py the rows of a link, with an ETag and its headers
     linktags.py   the ETag of a link
+    saved.py      /api/saved, GET /saved/…: queries with names and parameters, as links
     databases.py  /api/databases: the catalog
     jobs.py       /api/jobs: the databases by their jobs
     diff.py       POST /api/diff: what differs between two savepoints

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from catalog import Database
-from service.api.state import ServiceState, State
+from service.api.state import Served, State
 from service.auth.principal import Principal
 from service.auth.user import Caller
 from service.checks.running import AUTO, NEWEST, CheckOptions, values_of
@@ -191,7 +191,7 @@ async def check_savepoint_with_jar(
 
 
 async def checked(
-    service: ServiceState,
+    service: Served,
     caller: Principal,
     database: str,
     against: list[str],
@@ -221,7 +221,7 @@ async def checked(
 
 
 def _databases(
-    service: ServiceState, caller: Principal, database: str, against: list[str]
+    service: Served, caller: Principal, database: str, against: list[str]
 ) -> tuple[Database, tuple[Database, ...]]:
     """Return the databases of these names; names that the caller may not see are unknown.
 

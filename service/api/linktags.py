@@ -84,8 +84,8 @@ def tag_of(asked: QueryRequest, plan: Plan, wanted: Format) -> str | None:
     if not all(version for _, version in versions):
         return None
     facts = [
-        installed_version(), wanted.media_type, wanted == SPREADSHEET_CSV, asked.sql, asked.schema, asked.max_rows,
-        versions, plan.warnings,
+        installed_version(), wanted.media_type, wanted == SPREADSHEET_CSV, asked.sql, asked.dialect, asked.schema,
+        asked.compat, asked.max_rows, repr(asked.parameters), versions, plan.warnings,
     ]  # fmt: skip
     digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
     # Weak: answers with the same rows differ in the id of the query.

@@ -6,7 +6,7 @@ JSON has at most `max_rows` rows; other formats have all rows, unless `max_rows`
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ from service.auth.user import Caller, caller_of
 from service.encode import Format
 from service.engines.registry import AUTO, Role, choices_text, local_engine, titles_of
 from service.queries.request import QueryRequest
+from service.saved.parameters import with_values
 from service.sql.parser import DIALECT
 from service.sql.tablefunctions.upstream import FLINK
 
@@ -67,13 +68,33 @@ class QueryBody(BaseModel):
         max_length=1000,
         description="database whose tables need no qualifier; if not given, the only one, or the newest one, which a warning names",
     )
+    parameters: dict[str, bool | int | float | str] | None = Field(
+        default=None, description="a value for each `:name` in the statement, by name; it never becomes SQL"
+    )
 
     def request_of(
-        self, request: Request, service: ServiceState, caller: Principal, wanted: Format
+        self,
+        request: Request,
+        service: ServiceState,
+        caller: Principal,
+        wanted: Format,
+        bound: tuple[str, Mapping[str, Any]] | None = None,
     ) -> QueryRequest:
-        """Return the request for the query registry."""
+        """Return the request for the query registry.
+
+        Args:
+            request: the HTTP request.
+            service: the service.
+            caller: who asks.
+            wanted: the format of the answer.
+            bound: the statement with `$name` for each `:name`, and their values; if not given, the values of the body are bound.
+        """
+        if bound is None:
+            bound = (self.sql, {}) if self.parameters is None else with_values(self.sql, self.parameters)
+        sql, values = bound
         return QueryRequest(
-            sql=self.sql,
+            sql=sql,
+            written=self.sql,
             engine=self.engine,
             max_rows=max_rows_of(self.max_rows, wanted, service.settings),
             max_bytes=self.max_bytes,
@@ -85,6 +106,7 @@ class QueryBody(BaseModel):
             explain=self.explain,
             allow_partial=self.allow_partial,
             schema=self.database,
+            parameters=values,
             user=caller.name,
             principal=caller,
             source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],

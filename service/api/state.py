@@ -18,39 +18,51 @@ from service.flink.triggers import Triggers
 from service.operations.metrics import Metrics
 from service.queries.registry import Queries
 from service.queries.starts import QueryStarts
+from service.saved.store import SavedQueries
 from service.settings import Settings
 from service.writes.compilation import Compilation
 from service.writes.registry import Writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceState:
-    """The objects of a service.
+class Served:
+    """The objects that answer questions, in a service or without one.
 
     Attributes:
-        settings: its limits.
-        catalog: the catalog that it serves.
-        queries: its queries.
-        roots: folders from which clients may register savepoints.
-        starts: starts queries in threads.
-        metrics: its numbers for Prometheus.
-        workers: the local engine, in processes of its own.
-        writes: the savepoints that clients write.
+        settings: the limits.
+        catalog: the databases.
+        queries: the queries over them.
         checks: the checks of clients.
-        compilation: compiles what writes need.
-        clusters: the clusters of Flink that it follows.
-        triggers: the savepoints that clients have Flink take.
+        saved: the saved queries.
     """
 
     settings: Settings
     catalog: Catalog
     queries: Queries
+    checks: Checks
+    saved: SavedQueries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState(Served):
+    """The objects of a service.
+
+    Attributes:
+        roots: folders from which clients may register savepoints.
+        starts: starts queries in threads.
+        metrics: its numbers for Prometheus.
+        workers: the local engine, in processes of its own.
+        writes: the savepoints that clients write.
+        compilation: compiles what writes need.
+        clusters: the clusters of Flink that it follows.
+        triggers: the savepoints that clients have Flink take.
+    """
+
     roots: tuple[str, ...]
     starts: QueryStarts
     metrics: Metrics
     workers: WorkerEngine
     writes: Writes
-    checks: Checks
     compilation: Compilation
     clusters: Clusters
     triggers: Triggers

@@ -4,7 +4,7 @@
 |---|---|---|
 | host | unknown host names, if no credentials are needed | a foreign page whose name resolves to this service (DNS rebinding) |
 | origin | POST and DELETE from pages of other origins | a foreign page that uses credentials of the browser (CSRF) |
-| site | links (`/db`) that a page of another site loads or opens by itself | an image or a script that costs queries |
+| site | links (`/db`, `/saved`) that a page of another site loads or opens by itself | an image or a script that costs queries |
 | credentials | requests without valid credentials, if they are needed | |
 
 Credentials are `Authorization: Bearer key-or-token`, or Basic with a key as the password, as Trino's clients send it; the
@@ -34,7 +34,7 @@ from service.http.hosts import THIS_MACHINE, name_of
 PRINCIPAL = "principal"
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/v1/info"})
 _OPEN_FOLDERS = ("/static/",)
-_LINKS = ("/db/", "/db.")
+_LINKS = ("/db/", "/db.", "/saved/")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 

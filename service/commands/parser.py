@@ -82,6 +82,46 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
 
 
+def add_asking(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that run statements: how rows look, the engine, what statements may read, settings."""
+    add_output(parser)
+    parser.add_argument(
+        "--max-rows",
+        type=int,
+        metavar="ROWS",
+        help="Most rows to return; all rows if not given, of which a terminal shows 40.",
+    )
+    add_engine(parser, "Engine that runs the statement.")
+    parser.add_argument(
+        "--database",
+        metavar="NAME",
+        help="Database of tables that name none; if not given, the only one, or else the newest one.",
+    )
+    parser.add_argument(
+        "--dialect",
+        choices=DIALECTS,
+        help="SQL dialect of the statement; duckdb if not given, or flink with --compat flink.",
+    )
+    add_allow_partial(parser, "query")
+    add_names(parser)
+    settings.add_arguments(parser, ("saved_queries", *QUERY_SETTINGS, "compat"), settings.UNLIMITED)
+    add_no_cache(parser)
+
+
+def add_engine(parser: argparse.ArgumentParser, meaning: str) -> None:
+    """Add the option for the engine."""
+    parser.add_argument("--engine", default=registry.AUTO, choices=registry.choices(), help=meaning)
+
+
+def add_allow_partial(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the option for a query or an export of what can be read."""
+    parser.add_argument(
+        "--allow-partial",
+        action="store_true",
+        help=f"Leave out the rows of files that cannot be read, and list the files; otherwise the {what} fails.",
+    )
+
+
 def dialect_of(options: argparse.Namespace, compat: str) -> str:
     """Return the dialect of a command's statements: the one that is given, or the one that goes with the names it uses."""
     given: str | None = options.dialect

@@ -69,7 +69,7 @@ class QueryRecord:
 
 def listed_sql(request: QueryRequest) -> str:
     """Return the statement of a request as its record keeps it."""
-    return sendable(request.sql[:_LISTED_SQL])
+    return sendable((request.written or request.sql)[:_LISTED_SQL])
 
 
 def refused_record(request: QueryRequest, error: QueryError) -> QueryRecord:

@@ -40,6 +40,7 @@ class QueryRequest:
         allow_partial: whether the rows of files that cannot be read may be left out; the answer lists the files.
         query_id: the id of the query, hard to guess; None for a new one.
         catalog: the databases that the statement may name; None for those of the service.
+        written: the statement as its user wrote it, with `:name` for a parameter, as lists of queries show it; empty for `sql`.
     """
 
     sql: str
@@ -62,6 +63,7 @@ class QueryRequest:
     allow_partial: bool = False
     query_id: str | None = None
     catalog: Catalog | None = None
+    written: str = ""
 
     @property
     def owner(self) -> Identity:

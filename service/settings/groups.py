@@ -95,6 +95,14 @@ class QuerySettings:
         300.0, "Seconds after which a query is cancelled if no request asks for it."
     )
     history_length: int = _setting(1000, "Number of ended queries that the service remembers.")
+    saved_queries: str = _setting(
+        "",
+        "TOML file with saved queries, each a link; those that clients save are in the folder of its name with .d behind it.",
+    )
+    save_queries: bool = _setting(
+        False,
+        "Let clients save queries: all, if the service needs no credentials, else those with a grant such as saved:prod/*.",
+    )
     compat: str = _setting(
         "", "Whose names databases and tables have besides ours: flink means those of Flink's State Catalog."
     )

@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 
 from service import settings
-from service.commands.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_cache, add_output
-from service.engines import registry
+from service.commands.parser import QUERY_SETTINGS, SOURCE, add_engine, add_names, add_no_cache, add_output
 
 
 def add_history(parser: argparse.ArgumentParser) -> None:
@@ -133,9 +132,7 @@ def add_test(parser: argparse.ArgumentParser) -> None:
 
 def _add_asking(parser: argparse.ArgumentParser) -> None:
     """Add the options of commands that ask several savepoints the same."""
-    parser.add_argument(
-        "--engine", default=registry.AUTO, choices=registry.choices(), help="Engine that runs the queries."
-    )
+    add_engine(parser, "Engine that runs the queries.")
     add_names(parser)
     settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
     add_no_cache(parser)

@@ -284,9 +284,9 @@ def test_help_begins_with_what_every_query_needs(capsys: pytest.CaptureFixture[s
         cli.main(["query", "--help"])
 
     output = capsys.readouterr().out
-    assert output.startswith("usage: savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT]")
+    assert output.startswith("usage: savepointdb query (SQL | --saved NAME) --savepoint [NAME=]PATH")
     options = re.findall(r"^  (--[a-z-]+)", output, re.MULTILINE)
-    assert options[:5] == ["--savepoint", "--format", "--output", "--max-rows", "--engine"]
+    assert options[:5] == ["--savepoint", "--saved", "--param", "--format", "--output"]
 
 
 @pytest.mark.slow

@@ -1,0 +1,13 @@
+"""Saved queries: statements with names and parameters.
+
+In: a TOML file that people write, and a folder beside it with one file for each query that clients save. Out: a query by its name,
+and its statement with the values that somebody gives.
+
+Reading order:
+
+    errors.py      what can go wrong
+    parameters.py  `:key` in a statement; texts → values
+    query.py       SavedQuery: a name, a statement, its parameters
+    files.py       TOML ↔ saved queries
+    store.py       SavedQueries: the file and the folder, read again when they change
+"""
