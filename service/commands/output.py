@@ -21,10 +21,20 @@ import pyarrow as pa
 from readers import json_text
 from service.commands.outcome import WrongUsageError
 from service.commands.progress import ProgressLine
-from service.encode import FORMATS, counted, fitting_columns, printable, table_lines, value_lines
+from service.encode import (
+    FORMATS,
+    counted,
+    fitting_columns,
+    html_lines,
+    markdown_lines,
+    printable,
+    table_lines,
+    value_lines,
+)
 from service.sql.types import Column
 
 TABLE, LINE = "table", "line"
+MARKUP = {"markdown": markdown_lines, "html": html_lines}
 ROWS_ON_SCREEN = 40
 _BINARY = frozenset({"arrow", "parquet"})
 
@@ -72,7 +82,7 @@ def write_rows(
         columns: names and SQL types.
         schema: the Arrow schema of the batches.
         batches: the rows.
-        format_name: `table`, `line` or a key of FORMATS.
+        format_name: `table`, `line`, or a key of MARKUP or FORMATS.
         path: the file to write; standard output if None.
         progress: the line to hide while rows are written.
         rows_on_screen: most rows of a table to show on a terminal; None for all.
@@ -87,6 +97,8 @@ def write_rows(
         write_lines(table_lines(columns, schema, batches), path, progress)
     elif format_name == LINE:
         write_lines(value_lines(columns, batches), path, progress)
+    elif format_name in MARKUP:
+        write_lines(MARKUP[format_name](columns, schema, batches), path, progress)
     else:
         _write(FORMATS[format_name].write(columns, schema, batches), path, progress)
 

@@ -11,7 +11,7 @@ from service import settings
 from service.engines import registry
 
 # Written out, because importing the formats would import Arrow.
-FORMATS = ("table", "line", "json", "jsonl", "csv", "arrow", "parquet")
+FORMATS = ("table", "line", "markdown", "html", "json", "jsonl", "csv", "arrow", "parquet")
 DIALECTS = ("duckdb", "trino", "flink")
 SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
 STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")

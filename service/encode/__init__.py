@@ -5,6 +5,7 @@ Modules:
     columns.py  an Arrow column → types that every format has; → JSON text; → plain text
     formats.py  batches → a stream of bytes, a function for each format
     table.py    batches → lines for people: a table, a value a line, a plan
+    markup.py   batches → lines of a table of Markdown, of HTML
     junit.py    suites of test cases → XML as JUnit writes it
     sections.py  tables as sections of a page for people; texts, wrapped
     sizes.py    sizes in bytes and numbers → text for people
@@ -13,6 +14,7 @@ Modules:
 
 from service.encode.ages import age_text, dated
 from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows, split_suffix
+from service.encode.markup import html_lines, markdown_lines
 from service.encode.sections import section_lines, wrapped_lines
 from service.encode.sizes import counted, size_text
 from service.encode.table import fitting_columns, plan_lines, printable, table_lines, text_rows, value_lines
@@ -25,7 +27,9 @@ __all__ = [
     "counted",
     "dated",
     "fitting_columns",
+    "html_lines",
     "json_rows",
+    "markdown_lines",
     "plan_lines",
     "printable",
     "section_lines",
