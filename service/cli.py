@@ -34,11 +34,13 @@ from service.commands.parser import (
     add_output,
     add_path_map,
 )
+from service.commands.shell.arguments import add_shell, is_source
 from service.engines import registry
 from service.process import memory
 
 # `service.commands.outcome` and `service.checks.findings` have the same codes, and import Arrow.
 _INTERRUPTED = 130
+_SHELL = "shell"
 _QUERY = "query"
 # So many objects a query makes before its first row, modules among them: their garbage is not worth a look.
 _OBJECTS_OF_A_QUERY = 100_000
@@ -100,6 +102,8 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     words = sys.argv[1:] if arguments is None else arguments
     # The options before a command take no value.
     command = next((word for word in words if not word.startswith("-")), "")
+    if command and command not in _COMMANDS:
+        command, words = _SHELL, _for_shell(words, command)
     parser = parser_of(command)
     options, rest = parser.parse_known_args(words)
     # argparse reads an argument that may be missing only beside the argument before it, and not behind options.
@@ -111,12 +115,24 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def _for_shell(words: Sequence[str], path: str) -> Sequence[str]:
+    """Return the command line of a shell for one that begins with a path in place of a command."""
+    if not is_source(path):
+        near = import_module("catalog.errors").near_names(path, _COMMANDS)
+        hint = f"did you mean {near[0]}?" if near else "savepointdb --help lists the commands"
+        parser_of(_SHELL).error(
+            f"expected a command or the path of a savepoint, found {path!r}: there is no such file or folder ({hint})"
+        )
+    return [_SHELL, *words]
+
+
 def _interrupted(*_: object) -> NoReturn:
     os._exit(_INTERRUPTED)
 
 
 def _loaded(command: str) -> ModuleType:
-    if "pandas" not in sys.modules:
+    # The prompt of the shell does not wait for Arrow.
+    if command != _SHELL and "pandas" not in sys.modules:
         arrow = import_module("service.process.arrow")
         arrow.load_without_pandas()
         arrow.load_parts_later()
@@ -462,6 +478,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 
 # For the commands with many options: what every call needs.
 _USAGES = {
+    "shell": "savepointdb [shell] [NAME=]PATH … [option …]",
     "serve": "savepointdb serve --root [LABEL=]DIR [--port PORT] [option …]",
     "query": "savepointdb query (SQL | --saved NAME) --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
     "mcp": "savepointdb mcp PATH… [option …]",
@@ -480,11 +497,13 @@ _USAGES = {
 }
 # Their modules are in a folder of their own.
 _FOLDERS = {
+    _SHELL: "service.commands.shell",
     **dict.fromkeys(("history", "bisect", "test"), "service.commands.jobs"),
     **dict.fromkeys(("create", "write", "convert", "savepoint"), "service.commands.writing"),
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
+    "shell": ("Open a shell over savepoints: savepointdb PATH does, too.", add_shell),
     "query": ("Run one SQL statement.", _add_query),
     "inspect": (
         "Show the operators and states of a savepoint: types, sizes, and states that do not decode.",

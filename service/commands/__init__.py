@@ -2,6 +2,7 @@
 
 serve.py       run the HTTP service
 query.py       run one statement
+shell/         run statements from a terminal or a pipe
 inspect.py     show what is in a savepoint
 xray.py        show how much state there is, and where
 lookup.py      show all states and timers of one key

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import orjson
 import pyarrow as pa
@@ -36,7 +36,7 @@ from service.sql.types import Column
 TABLE, LINE = "table", "line"
 MARKUP = {"markdown": markdown_lines, "html": html_lines}
 ROWS_ON_SCREEN = 40
-_BINARY = frozenset({"arrow", "parquet"})
+BINARY = frozenset({"arrow", "parquet"})
 
 
 def check_output(format_name: str, path: str | None) -> None:
@@ -45,7 +45,7 @@ def check_output(format_name: str, path: str | None) -> None:
     Raises:
         WrongUsageError: the format is binary and the output a terminal.
     """
-    if format_name in _BINARY and screen_width(path) is not None:
+    if format_name in BINARY and screen_width(path) is not None:
         raise WrongUsageError(f"{format_name} is not for terminals: name a file with --output, or redirect")
 
 
@@ -75,6 +75,8 @@ def write_rows(
     path: str | None,
     progress: ProgressLine | None = None,
     rows_on_screen: int | None = None,
+    screen: int | None = None,
+    appends: bool = False,
 ) -> None:
     """Write rows in a format.
 
@@ -86,30 +88,34 @@ def write_rows(
         path: the file to write; standard output if None.
         progress: the line to hide while rows are written.
         rows_on_screen: most rows of a table to show on a terminal; None for all.
+        screen: characters per line of a terminal; None for as many as it has.
+        appends: True if the rows follow what the file has.
 
     Raises:
         WrongUsageError: the file cannot be written.
     """
     width = screen_width(path)
     if format_name in (TABLE, LINE) and width is not None:
-        _Screen(columns, schema, width, progress).show(batches, format_name, rows_on_screen)
+        _Screen(columns, schema, screen or width, progress).show(batches, format_name, rows_on_screen)
     elif format_name == TABLE:
-        write_lines(table_lines(columns, schema, batches), path, progress)
+        write_lines(table_lines(columns, schema, batches), path, progress, appends=appends)
     elif format_name == LINE:
-        write_lines(value_lines(columns, batches), path, progress)
+        write_lines(value_lines(columns, batches), path, progress, appends=appends)
     elif format_name in MARKUP:
-        write_lines(MARKUP[format_name](columns, schema, batches), path, progress)
+        write_lines(MARKUP[format_name](columns, schema, batches), path, progress, appends=appends)
     else:
-        _write(FORMATS[format_name].write(columns, schema, batches), path, progress)
+        _write(FORMATS[format_name].write(columns, schema, batches), path, progress, appends=appends)
 
 
-def write_lines(lines: Iterable[str], path: str | None, progress: ProgressLine | None = None) -> None:
+def write_lines(
+    lines: Iterable[str], path: str | None, progress: ProgressLine | None = None, *, appends: bool = False
+) -> None:
     """Write lines of text.
 
     Raises:
         WrongUsageError: the file cannot be written.
     """
-    _write((f"{line}\n".encode() for line in lines), path, progress)
+    _write((f"{line}\n".encode() for line in lines), path, progress, appends=appends)
 
 
 class _Screen:
@@ -204,8 +210,10 @@ def _tell(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def _write(chunks: Iterable[bytes], path: str | None, progress: ProgressLine | None) -> None:
-    with _opened(path) as file:
+def _write(
+    chunks: Iterable[bytes], path: str | None, progress: ProgressLine | None, *, appends: bool
+) -> None:
+    with _opened(path, "ab" if appends else "wb") as file:
         # The next program in a pipe may write to the same terminal as the progress.
         hides = progress is not None and path is None and not _is_regular_file(file)
         for chunk in chunks:
@@ -223,12 +231,12 @@ def _is_regular_file(file: BinaryIO) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(path: str | None) -> Iterator[BinaryIO]:
+def _opened(path: str | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
     if path is None:
         yield sys.stdout.buffer
         return
     try:
-        with Path(path).open("wb") as file:
+        with Path(path).open(mode) as file:
             yield file
     except OSError as error:
         raise WrongUsageError(f"cannot write {path}: {error.strerror}") from error

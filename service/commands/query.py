@@ -87,13 +87,15 @@ def show_answer(
     format_name: str,
     path: str | None,
     rows_on_screen: int | None = None,
+    screen: int | None = None,
+    appends: bool = False,
 ) -> QueryRecord:
     """Run a statement and write its rows; standard error gets what they do not say. Ctrl-C cancels the query.
 
     Args:
         queries: run it.
         request: the statement and its limits.
-        format_name, path, rows_on_screen: as for `write_rows`.
+        format_name, path, rows_on_screen, screen, appends: as for `write_rows`.
 
     Returns:
         the query as it ended.
@@ -110,7 +112,7 @@ def show_answer(
         with ProgressLine(lambda: _progress(query)) as progress:
             columns, schema = query.columns, query.schema
             if query.plan.is_text and format_name in (TABLE, LINE):
-                write_lines(plan_lines(columns, query.batches()), path, progress)
+                write_lines(plan_lines(columns, query.batches()), path, progress, appends=appends)
             else:
                 write_rows(
                     columns,
@@ -120,6 +122,8 @@ def show_answer(
                     path=path,
                     progress=progress,
                     rows_on_screen=rows_on_screen,
+                    screen=screen,
+                    appends=appends,
                 )
         for file in query.incomplete:
             print(f"savepointdb: {file.text()}", file=sys.stderr)

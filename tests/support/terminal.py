@@ -9,8 +9,12 @@ import struct
 import subprocess
 import termios
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import TracebackType
+
+from tests.support.screen import Screen
 
 _COLUMNS, _LINES = 80, 24
 
@@ -74,3 +78,83 @@ def _read(terminal: int, chunks: list[bytes]) -> None:
         if not chunk:
             return
         chunks.append(chunk)
+
+
+class Talk:
+    """A program on a terminal that a person types into. Use it in `with`: leaving kills what still runs.
+
+    Args:
+        command: the program and its arguments.
+        columns: the width of the terminal.
+        environment: variables beside those of the test.
+    """
+
+    def __init__(
+        self, command: Sequence[str], *, columns: int = _COLUMNS, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, columns, 0, 0))
+        known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        # Nobody answers when prompt_toolkit asks where the cursor is.
+        known |= {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", **(environment or {})}
+        self._process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=known,
+            start_new_session=True,
+            # Else Ctrl-C would be sent to nobody.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+        self._chunks: list[bytes] = []
+        self._columns = columns
+        self._seen = 0, 0
+        self._reader = threading.Thread(target=_read, args=(self._ours, self._chunks), daemon=True)
+        self._reader.start()
+
+    def press(self, text: str) -> None:
+        """Press the keys of a text; `\\r` is Enter."""
+        os.write(self._ours, text.encode())
+
+    def see(self, wanted: str, timeout_s: float = 60) -> str:
+        """Wait until the terminal shows a text behind what was seen before; return all from there to the end of that text."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            row, column = self._seen
+            lines = self.lines[row:]
+            shown = "\n".join([lines[0][column:], *lines[1:]]) if lines else ""
+            at = shown.find(wanted)
+            if at >= 0:
+                found = shown[: at + len(wanted)]
+                more = found.count("\n")
+                self._seen = row + more, len(found) - found.rfind("\n") - 1 if more else column + len(found)
+                return found
+            assert time.monotonic() < deadline, f"expected {wanted!r}, found {shown!r}"
+            time.sleep(0.02)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that the terminal shows now, and those that have scrolled away."""
+        screen = Screen(self._columns)
+        screen.write(b"".join(self._chunks).decode(errors="replace"))
+        return screen.lines
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        self.press("\x03")
+
+    def end(self, timeout_s: float = 60) -> int:
+        """Wait until the program ends; return its exit code."""
+        return self._process.wait(timeout_s)
+
+    def __enter__(self) -> Talk:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._ours)

@@ -160,7 +160,7 @@ def test_max_rows_prints_a_notice_on_standard_error(run: Any) -> None:
         (["query", "SELECT 1"], 2, "--savepoint"),
         (["query", "SELECT 1", "--savepoint", NATIVE, "--format", "xml"], 2, "invalid choice"),
         ([], 2, "COMMAND"),
-        (["nothing"], 2, "invalid choice"),
+        (["nothing"], 2, "expected a command or the path of a savepoint, found 'nothing'"),
         (["query", "SELECT 1", "--savepoint", "/nothing/there"], 3, "/nothing/there"),
         (["inspect", "/nothing/there"], 3, "/nothing/there"),
         (["lookup", "/nothing/there", "x"], 3, "/nothing/there"),
