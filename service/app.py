@@ -36,6 +36,7 @@ from service.http.hosts import KnownHosts
 from service.operations import logs
 from service.operations.metrics import Metrics
 from service.process import machine
+from service.protocols.mcp import router as mcp
 from service.protocols.trino import router as trino
 from service.queries.registry import Queries, slot_limits
 from service.queries.starts import QueryStarts
@@ -88,6 +89,7 @@ def create_app(
             compilation.start()
         clusters.start()
         yield
+        await entrance.close()
         clusters.close()
         all_triggers.close()
         compilation.close()
@@ -125,6 +127,7 @@ def create_app(
         triggers=all_triggers,
         saved=saved_queries,
     )
+    app.state.mcp = entrance = mcp.Entrance(app.state.service)
     hosts = _hosts(settings, authenticator)
     app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)
     app.state.trino = trino.Statements(catalog, all_queries, settings)
@@ -152,6 +155,7 @@ def create_app(
         docs,
         health,
         trino,
+        mcp,
     )
     for module in routers:
         app.include_router(module.router)

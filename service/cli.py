@@ -223,6 +223,24 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
     settings.add_arguments(parser, READING_SETTINGS)
 
 
+def _add_mcp(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help=f"[LABEL=]PATH. {SOURCE} Several may be given."
+    )
+    parser.add_argument(
+        "--root",
+        action="append",
+        metavar="[LABEL=]DIR",
+        help="The same as PATH, as serve has it. May be repeated.",
+    )
+    add_names(parser)
+    settings.add_arguments(
+        parser, (*QUERY_SETTINGS, "saved_queries", "max_scan_bytes", "rescan_after_s", "check_timeout_s")
+    )
+    _add_config(parser)
+    add_no_cache(parser)
+
+
 def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="SAVEPOINT", help=f"{SOURCE} Of several the newest is checked.")
     parser.add_argument(
@@ -526,6 +544,7 @@ _COMMANDS = {
         _add_convert,
     ),
     "savepoint": ("Let a running Flink take a savepoint of a job.", _add_savepoint),
+    "mcp": ("Serve savepoints to an agent, by the Model Context Protocol.", _add_mcp),
     "doctor-env": (
         "Check the environment: memory, disk, dependencies, keys, and whether savepoints have their files.",
         _add_doctor,

@@ -24,6 +24,7 @@
         TooManyWritesError           429 TOO_MANY_WRITES      the queue of writes is full
         TooManyChecksError           429 TOO_MANY_CHECKS      the queue of checks is full
         TooManySavepointsError       429 TOO_MANY_SAVEPOINTS  Flink makes enough savepoints already
+        TooManySessionsError         429 TOO_MANY_SESSIONS    agents have enough sessions open already
       ServiceBusyError               503 SERVICE_BUSY         too many connections or bodies; carries the time of a retry
       ServiceEndingError             503 SERVICE_ENDING       the service is stopping; carries the time of a retry
       QueryNotFoundError             404 QUERY_NOT_FOUND      no query of this id, or a query of another user
@@ -301,6 +302,12 @@ class TooManySavepointsError(TooManyQueriesError):
     """Clients wait for enough savepoints of Flink already."""
 
     code = "TOO_MANY_SAVEPOINTS"
+
+
+class TooManySessionsError(TooManyQueriesError):
+    """Too many sessions of the Model Context Protocol are open."""
+
+    code = "TOO_MANY_SESSIONS"
 
 
 class RequestTimeoutError(QueryError):

@@ -33,6 +33,7 @@ CHECKED = (
 # What is not run stands here, so that nothing is left out in silence.
 NOT_RUN = {
     "README.md": ["it installs, and runs these tests"],
+    "agents.md": ["it installs a package"],
     "index.md": ["it installs a package", "it needs a bucket in S3"],
     "operations.md": ["it needs the bucket and the certificate of the settings above"],
     "scale.md": ["it needs a Spark cluster"] * 2,

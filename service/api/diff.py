@@ -6,6 +6,7 @@ history, and ends if its client disconnects.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from readers import ReaderError
 from service.api.state import ServiceState, State
 from service.auth.principal import Principal
 from service.auth.user import Caller
-from service.comparing.comparison import comparison_of, gone_or, summary_statement
+from service.comparing.comparison import Comparison, comparison_of, gone_or, summary_statement
 from service.errors import DatabaseNotFoundError, QueryError, query_error_of
 from service.http.errors import FAILURES
 from service.queries.query import Query
@@ -29,8 +30,6 @@ from service.sql.tablefunctions.differences import PREVIOUS, one_before
 router = APIRouter(prefix="/api", tags=["diff"], responses=FAILURES)
 
 _LONGEST_SOURCE = 200
-# The databases before and after, the id of the only operator, and what is told of savepoints between the two.
-_Chosen = tuple[Database, Database, str | None, tuple[str, ...]]
 _Name = Annotated[str, Field(max_length=1000)]
 
 
@@ -121,38 +120,75 @@ class DiffAnswer(BaseModel):
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Two savepoints that are compared.
+
+    Attributes:
+        before, after: the databases.
+        operator_id: of the only operator to compare; None for all.
+        skipped: savepoints between the two that cannot be read, in sentences.
+    """
+
+    before: Database
+    after: Database
+    operator_id: str | None
+    skipped: tuple[str, ...]
+
+    @property
+    def statement(self) -> str:
+        """The statement whose rows become the comparison."""
+        return summary_statement(self.before.name, self.after.name, self.operator_id)
+
+
 @router.post("/diff")
 async def diff_savepoints(body: DiffBody, request: Request, service: State, caller: Caller) -> DiffAnswer:
     """Compare two savepoints: operators and states that came and went, types, counts of rows, offsets, sizes."""
-    databases = await to_thread.run_sync(_databases, service, caller, body)
-    before, after, operator_id, skipped = databases
-    query = await to_thread.run_sync(_started, request, service, caller, body, databases)
+    compared = await to_thread.run_sync(compared_of, service.catalog.visible(caller.sees), body)
+    query = await to_thread.run_sync(_started, request, service, caller, body, compared)
+    async with cancelled_on_disconnect(request, query):
+        found = await comparison_by(query, compared)
+    return DiffAnswer(
+        query_id=query.id, is_equal=found.is_equal, skipped=list(compared.skipped), **found.to_dict()
+    )
+
+
+async def comparison_by(query: Query, compared: Compared) -> Comparison:
+    """Return the comparison whose rows a query finds, and close the query.
+
+    Raises:
+        QueryError: the query fails, or a savepoint cannot be read any more.
+    """
     batches: list[pa.RecordBatch] = []
+    before, after = compared.before, compared.after
     try:
-        async with cancelled_on_disconnect(request, query):
-            while not await to_thread.run_sync(_collect, query, batches):
-                await wait_until_ready(query)
-            found = await to_thread.run_sync(comparison_of, before, after, batches, operator_id)
+        while not await to_thread.run_sync(_collect, query, batches):
+            await wait_until_ready(query)
+        return await to_thread.run_sync(comparison_of, before, after, batches, compared.operator_id)
     except (QueryError, ReaderError) as error:
         raise gone_or(query_error_of(error), (before, after)) from error
     finally:
         # Starlette cancels this task when the client disconnects; the query must be closed nevertheless.
         with CancelScope(shield=True):
             await to_thread.run_sync(query.close)
-    return DiffAnswer(query_id=query.id, is_equal=found.is_equal, skipped=list(skipped), **found.to_dict())
 
 
-def _databases(service: ServiceState, caller: Principal, body: DiffBody) -> _Chosen:
-    """Return what is compared; names that the caller may not see are unknown."""
-    visible = service.catalog.visible(caller.sees)
+def compared_of(visible: Catalog, body: DiffBody) -> Compared:
+    """Return what is compared.
+
+    Raises:
+        CatalogError: there is no such database, or no such operator.
+        QueryError: there is no savepoint before it.
+    """
     after = visible.database(body.after)
     before, skipped = _before(visible, body.before, after)
-    if body.operator is None:
-        return before, after, None, skipped
-    try:
-        return before, after, after.operator_of(body.operator), skipped
-    except CatalogError:
-        return before, after, before.operator_of(body.operator), skipped
+    operator_id = None
+    if body.operator is not None:
+        try:
+            operator_id = after.operator_of(body.operator)
+        except CatalogError:
+            operator_id = before.operator_of(body.operator)
+    return Compared(before=before, after=after, operator_id=operator_id, skipped=skipped)
 
 
 def _before(visible: Catalog, name: str, after: Database) -> tuple[Database, tuple[str, ...]]:
@@ -172,12 +208,11 @@ def _started(
     service: ServiceState,
     caller: Principal,
     body: DiffBody,
-    databases: _Chosen,
+    compared: Compared,
 ) -> Query:
-    before, after, operator_id, _ = databases
     return service.queries.start(
         QueryRequest(
-            sql=summary_statement(before.name, after.name, operator_id),
+            sql=compared.statement,
             max_bytes=body.max_bytes,
             timeout_s=body.timeout_s,
             user=caller.name,

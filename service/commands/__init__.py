@@ -11,6 +11,7 @@ check.py       say whether a savepoint restores in a job
 jobs/          ask several checkpoints of a job: history, bisect, test
 writing/       make new savepoints: create, write, convert, savepoint
 stateinfo.py   describe the states of a savepoint in a file beside it
+mcp.py         serve savepoints to an agent
 compile.py     compile the decoder
 keys.py        create, list and revoke API keys
 doctor_env.py  check the environment

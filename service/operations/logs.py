@@ -110,7 +110,7 @@ def install(settings: Settings) -> None:
     handler.addFilter(RepeatLimit())
     handler.setFormatter(JsonFormatter() if settings.logs.format == "json" else TextFormatter())
     # uvicorn configures its own handlers, which would write its lines in another format.
-    for name in ("savepointdb", "uvicorn", "asyncio"):
+    for name in ("savepointdb", "uvicorn", "asyncio", "mcp"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)

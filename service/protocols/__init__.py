@@ -2,5 +2,6 @@
 
 One package for each protocol:
 
+    mcp/    the Model Context Protocol: agents
     trino/  Trino's client protocol: BI tools, JDBC, SQLAlchemy
 """

@@ -176,6 +176,22 @@ class CheckSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AgentSettings:
+    """Settings of the Model Context Protocol over HTTP."""
+
+    # A text and no flag, so that `--mcp off` reads well.
+    mode: str = _setting("on", "on or off: answer agents at /mcp, where the extra mcp is installed.", "mcp")
+    sessions: int = _setting(
+        500,
+        "Most sessions of agents, half of them of one user; further ones are refused with HTTP 429.",
+        "mcp_sessions",
+    )
+    idle_s: float = _setting(
+        900.0, "Seconds without a request after which the session of an agent ends.", "mcp_idle_s"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class FlinkSettings:
     """Settings of the clusters of Flink whose jobs the service follows."""
 
@@ -376,6 +392,7 @@ class Settings:
     slots: SlotSettings = field(default_factory=SlotSettings, metadata={"title": "queries that run and wait"})
     writes: WriteSettings = field(default_factory=WriteSettings, metadata={"title": "writing over HTTP"})
     checks: CheckSettings = field(default_factory=CheckSettings, metadata={"title": "checks over HTTP"})
+    mcp: AgentSettings = field(default_factory=AgentSettings, metadata={"title": "agents over HTTP"})
     flink: FlinkSettings = field(default_factory=FlinkSettings, metadata={"title": "live jobs of Flink"})
     workers: WorkerSettings = field(default_factory=WorkerSettings, metadata={"title": "worker processes"})
     duckdb: DuckDBSettings = field(default_factory=DuckDBSettings, metadata={"title": "DuckDB"})
