@@ -15,10 +15,11 @@ Reading order:
     compared.py    DiffResult: what differs between two savepoints
     checked.py     CheckResult: what a restore of a savepoint will do
     converted.py   ConvertResult: what was written anew for another job
+    exported.py    ExportResult: the tables that were written as files
     timelines.py   KeyHistory: what each state of a job has of a key in each checkpoint
     bisected.py    BisectResult: the first checkpoint for which a query returns a row
     tested.py      TestResult: which rules hold on savepoints
-    questions.py   bisect; test: the same question to several savepoints
+    questions.py   bisect; test: the same question to several savepoints; export
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars
     display.py     what a session shows: texts, and HTML in notebooks
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from savepointdb.connection import Connection, check, connect, convert, create, diff, history
     from savepointdb.converted import ConvertResult
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
-    from savepointdb.questions import bisect, test
+    from savepointdb.exported import ExportResult
+    from savepointdb.questions import bisect, export, test
     from savepointdb.table import Table
     from savepointdb.tested import TestResult
     from savepointdb.timelines import KeyHistory
@@ -75,6 +77,7 @@ __all__ = [
     "ConvertResult",
     "DatabaseNotFoundError",
     "DiffResult",
+    "ExportResult",
     "IncompleteWarning",
     "InvalidQueryError",
     "InvalidRequestError",
@@ -96,6 +99,7 @@ __all__ = [
     "convert",
     "create",
     "diff",
+    "export",
     "history",
     "test",
 ]
@@ -107,6 +111,7 @@ _HOMES = {
     "Connection": "savepointdb.connection",
     "ConvertResult": "savepointdb.converted",
     "DiffResult": "savepointdb.compared",
+    "ExportResult": "savepointdb.exported",
     "IncompleteWarning": "savepointdb.errors",
     "KeyHistory": "savepointdb.timelines",
     "MissingPackageError": "savepointdb.errors",
@@ -120,6 +125,7 @@ _HOMES = {
     "convert": "savepointdb.connection",
     "create": "savepointdb.connection",
     "diff": "savepointdb.connection",
+    "export": "savepointdb.questions",
     "history": "savepointdb.connection",
     "test": "savepointdb.questions",
 }

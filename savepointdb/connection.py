@@ -25,6 +25,7 @@ from savepointdb.compared import DiffResult
 from savepointdb.converted import ConvertResult
 from savepointdb.display import html_list
 from savepointdb.errors import translated
+from savepointdb.exported import ExportResult
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
 from savepointdb.timelines import KeyHistory
@@ -36,6 +37,8 @@ from service.converting.running import convert as converted
 from service.encode import counted, dated, printable, size_text, table_lines
 from service.engines.registry import AUTO
 from service.errors import InvalidRequestError, QueryError
+from service.exporting.files.conversion import PARQUET
+from service.exporting.request import ExportRequest
 from service.queries.request import QueryRequest
 from service.settings import UNLIMITED, check_value, settings_of
 from service.sql.parser import DIALECT
@@ -194,7 +197,9 @@ def check(
     values: str | None = None,
     **how: Any,  # as connect
 ) -> CheckResult:
-    """Return what a restore of a savepoint will do, per operator and state; reads `_metadata` and headers of state files.
+    """Return what a restore of a savepoint will do, per operator and state.
+
+    Reads `_metadata`, headers of state files, and the first values of states that these leave open, if `against` has a savepoint or jar.
 
     Args:
         path: a savepoint or checkpoint, or a folder with several, of which the newest is checked.
@@ -362,7 +367,7 @@ class Connection:
         allow_non_restored: bool = False,
         values: str | None = None,
     ) -> CheckResult:
-        """Return what a restore of the database of this connection will do; reads `_metadata` and headers of state files.
+        """Return what a restore of the database of this connection will do; see `savepointdb.check`.
 
         Args:
             against: the new job, as far as it is known: the path of a savepoint of it, of its jar, of its plan or of a
@@ -458,6 +463,24 @@ class Connection:
                 self._default().savepoint, self._known(against), version, place, files_mode(files)
             )
             return ConvertResult(done, is_dry_run=dry_run)
+
+    def export(self, to: Path, format: str = PARQUET, **options: Any) -> ExportResult:
+        """Write tables as Parquet files, or all checkpoints of this connection as tables of Iceberg or Delta; go on where a run ended.
+
+        Args:
+            to: a folder, or a URL: empty, or an export that goes on.
+            format: `parquet`, of the database of this connection; `iceberg` or `delta`, with a snapshot or version for each checkpoint.
+            **options: `tables`, `partition_by`, …: as for `savepointdb.export`.
+
+        Raises:
+            ConflictError: something else is there, or it is in a savepoint.
+            SavepointError: a savepoint cannot be read.
+            InvalidRequestError: an argument has a wrong value.
+        """
+        with translated():
+            tables = tuple(options.pop("tables", ()))
+            request = ExportRequest(to=_expanded(to), format=format, tables=tables, **options)
+            return ExportResult(self._opened.export(request, self._database))
 
     def _known(self, against: Path | Sequence[Path] | None) -> tuple[Against, ...]:
         """Return what is known of a new job."""

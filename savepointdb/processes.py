@@ -23,6 +23,8 @@ from service.commands.compile import log_compilation
 from service.commands.sources import cache_of, no_savepoint, storage_options
 from service.engines.registry import open_engines
 from service.errors import InvalidRequestError
+from service.exporting.exporting import Export, ExportResult, source_of, sources_of
+from service.exporting.request import ExportRequest
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings, parts_of
@@ -159,13 +161,27 @@ class OpenSavepoints:
         with closing(Writing(catalog, queries, self.sources.settings, request)) as writing:
             return writing.preview if target is None else writing.write(target)
 
+    def export(self, request: ExportRequest, name: str | None) -> ExportResult:
+        """Export a database, or what the request takes of all of them.
+
+        Raises:
+            QueryError: it is refused, the place cannot be written to, or the connection is closed.
+            ReaderError: a savepoint cannot be read.
+        """
+        catalog, running = self.catalog, self._queries()
+        settings = self.sources.settings
+        one = None if name is None else catalog.database(name)
+        found = sources_of(catalog, request) if one is None else [source_of(catalog, one, request)]
+        return Export(found, settings, request, storage_options(settings), running.queries.worker).run()
+
     def prefix_of(self, request: QueryRequest) -> str:
         """Return what stands before the query of a statement: EXPLAIN, DESCRIBE or nothing.
 
         Raises:
             QueryError: the statement means nothing or is not allowed, or the connection is closed.
         """
-        return request.plan(self.catalog, self.sources.settings.queries.max_sql_bytes).prefix
+        limits = self.sources.settings.queries
+        return request.plan(self.catalog, limits.max_sql_bytes, limits.compat).prefix
 
     def close(self) -> None:
         """End all queries and close the engines."""

@@ -1,4 +1,4 @@
-"""`bisect` and `test`: the same question to several savepoints."""
+"""`bisect` and `test`: the same question to several savepoints; `export`: all that they answer, as files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from catalog import Database
 from savepointdb.bisected import BisectResult
 from savepointdb.connection import Path, connect
 from savepointdb.errors import translated
+from savepointdb.exported import ExportResult
 from savepointdb.tested import TestResult
 from service.bisecting.bisection import bisect as bisected
 from service.bisecting.bisection import only_job
 from service.engines.registry import AUTO
 from service.errors import InvalidRequestError
+from service.exporting.files.conversion import PARQUET
 from service.queries.request import QueryRequest
 from service.testing.files import parse_rules, read_rules, with_params
 from service.testing.results import RunReport
@@ -111,6 +113,53 @@ def test(
         runner = Runner(queries=queries, rules=chosen, engine=engine)
         report = RunReport(savepoints=tuple(map(runner.run, subjects)), fail_on=Severity(fail_on))
     return TestResult(report)
+
+
+def export(
+    path: Path,
+    to: Path,
+    format: str = PARQUET,
+    *,
+    tables: Sequence[str] = (),
+    partition_by: str | None = None,
+    nanoseconds: str | None = None,
+    allow_partial: bool = False,
+    engine: str = AUTO,
+    namespace: str = "",
+    catalog: str = "",
+    **how: Any,  # as connect
+) -> ExportResult:
+    """Write the tables of a savepoint as Parquet files, or all checkpoints of a job as tables of Iceberg or Delta.
+
+    Args:
+        path: a savepoint or checkpoint, or a folder with several; of these parquet has the newest.
+        to: a folder, or a URL: empty, or an export that goes on.
+        format: `parquet`; `iceberg` or `delta`, with a snapshot or version for each checkpoint.
+        tables: names, or patterns with `*`; empty for all that do not repeat others.
+        partition_by: `_key_group` for a folder for each key group; None for none.
+        nanoseconds: `micros`, `bigint` or `text`; None for what the format has.
+        allow_partial: whether rows of files that cannot be read are left out; `notes` of the result names them.
+        engine: `duckdb` for this machine, `spark`, or `auto`.
+        namespace, catalog: of Iceberg and Delta; empty for the job's name, and for a catalog in the folder.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
+
+    Raises:
+        ConflictError: something else is there, or it is in a savepoint.
+        SavepointError: a savepoint cannot be read.
+        InvalidRequestError: an argument has a wrong value.
+    """
+    with connect(path, **how) as connection:
+        return connection.export(
+            to,
+            format,
+            tables=tables,
+            partition_by=partition_by,
+            nanoseconds=nanoseconds,
+            allow_partial=allow_partial,
+            engine=engine,
+            namespace=namespace,
+            catalog=catalog,
+        )
 
 
 def _single(path: Path, how: Mapping[str, Any]) -> Database:

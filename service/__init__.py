@@ -24,6 +24,7 @@ packages above it, in this order (engines and spark are one level):
     testing/     rules and savepoints → which rules hold
     converting/  a savepoint of one Flink → one for another
     writes/      the writes of clients, each in a process of its own
+    exporting/   tables → Parquet files, tables of Iceberg and Delta
     flink/       the REST API of clusters of Flink: jobs, checkpoints, savepoints
     operations/  metrics, logs, checks of the environment
     api/         HTTP under `/api`

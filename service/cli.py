@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from service import settings
+from service.commands.exporting.arguments import add_export
 from service.commands.jobs import arguments
 from service.commands.parser import (
     FLINK_SETTINGS,
@@ -511,6 +512,7 @@ _USAGES = {
     "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
     "convert": "savepointdb convert SOURCE --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
     "savepoint": "savepointdb savepoint JOB --flink [LABEL=]URL [--format canonical|native] [--wait] [option …]",
+    "export": "savepointdb export PATH --to DIR [--format parquet|iceberg|delta] [--tables NAMES] [option …]",
     "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
 }
 # Their modules are in a folder of their own.
@@ -518,6 +520,7 @@ _FOLDERS = {
     _SHELL: "service.commands.shell",
     **dict.fromkeys(("history", "bisect", "test"), "service.commands.jobs"),
     **dict.fromkeys(("create", "write", "convert", "savepoint"), "service.commands.writing"),
+    "export": "service.commands.exporting",
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
@@ -537,6 +540,7 @@ _COMMANDS = {
     ),
     "bisect": ("Find the first checkpoint of a job for which a query returns a row.", arguments.add_bisect),
     "test": ("Run tests for state: rules over savepoints, or over each new checkpoint.", arguments.add_test),
+    "export": ("Export tables as Parquet files, or as tables of Iceberg or Delta.", add_export),
     "create": ("Create a savepoint by SQL, from files and queries.", _add_create),
     "write": ("Change a savepoint by SQL, into a new savepoint that Flink restores.", _add_write),
     "convert": (

@@ -21,7 +21,9 @@ from tests.support.paths import PROJECT
 # A room imports itself and the rooms to its right.
 # Slow to load or not always installed: these, and these alone, are imported where they are used.
 # Of pyarrow it is `pyarrow.fs`, with the clients of all object stores in it.
-OPTIONAL_DEPENDENCIES = {"botocore", "fsspec", "jwt", "pandas", "polars", "pyarrow", "pyspark"}
+OPTIONAL_DEPENDENCIES = {
+    *("botocore", "deltalake", "fsspec", "jwt", "pandas", "polars", "pyarrow", "pyiceberg", "pyspark")
+}
 # Our own modules that stand on one of them.
 OPTIONAL_MODULES = ("service.spark",)
 # Our own modules that few savepoints or few statements need: `savepointdb query` would begin twice as late with all of them.

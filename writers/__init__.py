@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from writers.creation.verification import check_created
     from writers.edits import DropOperator, Edit, ForFlink, RenameOperator, WithNewerFlink
     from writers.elsewhere.making import Run
-    from writers.elsewhere.parcels import done
+    from writers.elsewhere.parcels import done, parcel_of, result_of
     from writers.encode.encoder import Encoded, Encoder
     from writers.encode.fitting import fitted
     from writers.errors import (
@@ -90,7 +90,10 @@ if TYPE_CHECKING:
     from writers.operatorstate.connectors import is_of_sink
     from writers.operatorstate.offsets import SetOffsets
     from writers.operatorstate.rewrite import RewriteOperatorState
+    from writers.places import store_of
     from writers.savepoint import SavepointWriter, Summary
+    from writers.stores.requests import StoreRequests
+    from writers.stores.store import Store
 
 __all__ = [
     "COMPILED_UNITS",
@@ -130,6 +133,8 @@ __all__ = [
     "SpooledEntries",
     "StateAlteration",
     "StateChanges",
+    "Store",
+    "StoreRequests",
     "Summary",
     "TargetError",
     "TargetExistsError",
@@ -150,6 +155,9 @@ __all__ = [
     "merged_edits",
     "named_after",
     "needed_type",
+    "parcel_of",
+    "result_of",
+    "store_of",
     "try_types",
     "type_of_column",
     "write_empty_savepoint",
@@ -205,6 +213,11 @@ _HOMES = {
     "WriterError": "writers.errors:WriterError",
     "check_created": "writers.creation.verification:check_created",
     "done": "writers.elsewhere.parcels:done",
+    "Store": "writers.stores.store:Store",
+    "StoreRequests": "writers.stores.requests:StoreRequests",
+    "parcel_of": "writers.elsewhere.parcels:parcel_of",
+    "result_of": "writers.elsewhere.parcels:result_of",
+    "store_of": "writers.places:store_of",
     "fitted": "writers.encode.fitting:fitted",
     "holds_older_objects": "writers.kryo.targets:holds_older_objects",
     "is_of_sink": "writers.operatorstate.connectors:is_of_sink",

@@ -44,13 +44,8 @@ def target_of(text: str, source: SavepointLocation) -> Target:
     _check_apart(location, source)
     if location.scheme == "file":
         return TargetDirectory(location.path)
-    if location.scheme not in _STORES:
-        raise TargetError(
-            f"expected a path of this machine or one of {sorted(_STORES)}, found {location.scheme}://",
-            path=str(location),
-        )
     query = query or source.query_of(location) or ""
-    store = _STORES[location.scheme](location, query, source.options)
+    store = store_of(location, query, source.options)
     serves = partial(_is_in_store, source, location, query)
     referred = partial(
         _PrefixReference,
@@ -60,6 +55,26 @@ def target_of(text: str, source: SavepointLocation) -> Target:
         machine=socket.gethostname(),
     )
     return TargetPrefix(store, location, query, serves, referred)
+
+
+def store_of(location: Location, query: str, options: StorageOptions) -> Store:
+    """Return the bucket of a location.
+
+    Args:
+        location: in the bucket.
+        query: the options of its URL.
+        options: credentials of other processes.
+
+    Raises:
+        TargetError: such a place cannot be written to.
+        ReaderError: the options of the URL are wrong.
+    """
+    if location.scheme not in _STORES:
+        raise TargetError(
+            f"expected a path of this machine or one of {sorted(_STORES)}, found {location.scheme}://",
+            path=str(location),
+        )
+    return _STORES[location.scheme](location, query, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +96,7 @@ class _PrefixReference(TargetReference):
     machine: str
 
     def joined(self, source: Callable[[], SavepointLocation]) -> JoinedTarget:
-        store = _STORES[self.location.scheme](self.location, self.query, self.options)
+        store = store_of(self.location, self.query, self.options)
         requests = StoreRequests(
             store, lambda location: _is_in_store(source(), self.location, self.query, location)
         )

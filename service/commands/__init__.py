@@ -9,6 +9,7 @@ lookup.py      show all states and timers of one key
 diff.py        show what differs between two savepoints
 check.py       say whether a savepoint restores in a job
 jobs/          ask several checkpoints of a job: history, bisect, test
+exporting/     export tables as Parquet files, or as tables of Iceberg or Delta
 writing/       make new savepoints: create, write, convert, savepoint
 stateinfo.py   describe the states of a savepoint in a file beside it
 mcp.py         serve savepoints to an agent

@@ -17,7 +17,7 @@ import io
 import pickle
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from writers.changes import PlacedRows
 from writers.creation.spool import SpooledEntries, StoredEntries
 from writers.deferred import Work
 from writers.errors import WriterError
-from writers.target import JoinedTarget, NewFile, Target, TargetPart
+from writers.target import JoinedTarget, NewFile, Target, TargetPart, TargetReference
 
 # Arrow's columns are used where they are mapped.
 _ALIGNMENT = 64
@@ -185,6 +185,27 @@ class Packer:
         output = io.BytesIO()
         _Pickler(output, self._sources, parts, work.groups).dump(work)
         return pickle.dumps((self._reference, output.getvalue()), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+class _NoTarget(TargetReference):
+    """Stands for a target where a work has none."""
+
+    def joined(self, source: Callable[[], SavepointLocation]) -> JoinedTarget:
+        return _Nowhere()
+
+
+class _Nowhere(JoinedTarget):
+    def create(self, name: str) -> AbstractContextManager[NewFile]:
+        raise NotImplementedError
+
+    def read(self, name: str, start: int, size_bytes: int) -> pa.Buffer:
+        raise NotImplementedError
+
+
+def parcel_of(work: object) -> bytes:
+    """Return the parcel of a work that has no target and refers to nothing that is open: its `do` takes any argument."""
+    data = pickle.dumps(work, protocol=pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps((_NoTarget(), data), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def done(parcel: bytes, open_source: Callable[[], Savepoint]) -> bytes:

@@ -1,4 +1,4 @@
-"""Our code for executors: the packages `service.spark`, `catalog`, `writers` and `readers` as a zip.
+"""Our code for executors: `service.spark`, `service.exporting.files`, `catalog`, `writers` and `readers` as a zip.
 
 Their dependencies (numpy, numba, pyarrow, …) must be installed on the workers, or sent as `spark.archives` with the setting
 `spark_options`. `unpack.py` describes the layout of the zip.
@@ -27,6 +27,9 @@ def write_packages(path: Path) -> Path:
         {
             *_modules(service, "__init__.py"),
             *_modules(service, "spark/**/*.py"),
+            *_modules(service, "rowgroups.py"),
+            *_modules(service, "exporting/__init__.py"),
+            *_modules(service, "exporting/files/*.py"),
             *_modules(catalog, "**/*.py"),
             *_modules(writers, "**/*.py"),
             *_modules(readers, "**/*.py"),

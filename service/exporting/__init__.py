@@ -1,0 +1,20 @@
+"""Tables of savepoints → folders of Parquet files, tables of Iceberg, tables of Delta. Nothing is left out in silence.
+
+In: savepoints of a catalog, and where to. Out: files, and a manifest that names each with its size and digest.
+
+Modules, in reading order:
+
+    request.py     ExportRequest: what, where to, how
+    names.py       the names of tables → names that every file system and format takes
+    selection.py   the tables of a savepoint that are exported, and what of its states they do not show
+    files/         splits → Parquet files, here or on executors of Spark
+    manifest.py    what an export has written, as JSON
+    ledger.py      what an export in progress has finished, so that another run goes on
+    destinations.py  a path or URL → a destination, apart from all savepoints
+    running.py     the parts of tables, several at a time, here or on executors of Spark
+    layouts.py     what a format does with the files of a savepoint: the folders of Parquet
+    iceberg.py     the same for Iceberg: a snapshot for each checkpoint
+    delta.py       the same for Delta: a version for each checkpoint
+    exporting.py   Export: savepoints → an export
+    report.py      what an export did, as text
+"""

@@ -1,0 +1,188 @@
+"""Exports whose files executors write: the same tables, files and manifest; and Spark reads what this machine has written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import catalog
+from readers import StorageOptions
+from service.engines.spark.engine import SparkEngine
+from service.engines.spark.packages import write_packages
+from service.engines.spark.unpack import PACKAGES
+from service.exporting.exporting import Export, ExportResult, sources_of
+from service.exporting.request import ExportRequest
+from service.settings import Settings
+from tests.service.exporting.conftest import (
+    NAMESPACE,
+    delta_table,
+    expected,
+    iceberg_table,
+    manifest_of,
+    read,
+    rows,
+    tables_of,
+)
+from tests.spark.conftest import CASES, EVERYTHING, FLINK, SHORT_LIVED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+ROWS = Path(__file__).parent / "IcebergRows.java"
+WORDCOUNT_HISTORY = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+NAMES = (
+    "row",
+    "list_map",
+    "avro_specific",
+    "arr_byte",
+    "byte",
+    "bigdec",
+    "nullable_list",
+    "sql_date",
+    "arr_tuple2",
+)
+
+pytestmark = pytest.mark.spark
+
+
+def exported(
+    engine: SparkEngine | None, request: ExportRequest, source: str = str(EVERYTHING)
+) -> ExportResult:
+    """Export by executors, or here."""
+    found = catalog.connect(source)
+    return Export(
+        sources_of(found, request), Settings(), request, StorageOptions(), lambda name, size_bytes: engine
+    ).run()
+
+
+def test_executors_write_what_this_machine_writes(spark_engine: SparkEngine, tmp_path: Path) -> None:
+    tables = ("kinds__*", "types__v_row", "types__v_instant", "timers", "StateMeta")
+    done = exported(spark_engine, ExportRequest(to=str(tmp_path / "far"), engine="spark", tables=tables))
+    exported(None, ExportRequest(to=str(tmp_path / "here"), tables=tables))
+
+    assert done.notes == ()
+    far, here = tables_of(tmp_path / "far"), tables_of(tmp_path / "here")
+    assert far.keys() == here.keys()
+    for name, table in far.items():
+        assert rows(read(tmp_path / "far", table)) == rows(expected(EVERYTHING, name))
+        assert (table["rows"], table["schema"]) == (here[name]["rows"], here[name]["schema"])
+
+
+def test_spark_reads_the_files(spark: SparkSession, tmp_path: Path) -> None:
+    tables = ("kinds__map", "types__v_row", "types__v_instant", "types__v_big_decimal", "operators")
+    exported(None, ExportRequest(to=str(tmp_path / "to"), tables=tables, nanoseconds="text"))
+
+    for name, table in tables_of(tmp_path / "to").items():
+        found = spark.read.parquet(str(tmp_path / "to" / table["folder"])).toArrow()
+        assert rows(found) == rows(read(tmp_path / "to", table))
+        assert found.num_rows == expected(EVERYTHING, name).num_rows
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_spark_reads_the_files_of_each_checkpoint(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    job, to = tmp_path / NAMESPACE, tmp_path / "to"
+    shutil.copytree(WORDCOUNT_HISTORY, job)
+    exported(None, ExportRequest(to=str(to), format=format, tables=("aggregate__count",)), source=str(job))
+
+    for checkpoint in (1, 2):
+        if format == "delta":
+            files = delta_table(to, "aggregate__count", checkpoint).file_uris()
+        else:
+            with iceberg_table(to, "aggregate__count", checkpoint) as (table, snapshot):
+                files = [task.file.file_path for task in table.scan(snapshot_id=snapshot).plan_files()]
+        found = spark.read.parquet(*files).toArrow()
+        assert rows(found) == rows(expected(job / f"chk-{checkpoint}", "aggregate__count"))
+
+
+@pytest.fixture(scope="module")
+def iceberg_jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of Iceberg, brought by Maven. Its part for Spark does not run on this Spark, but that for Java does."""
+    for tool in ("java", "javac", "mvn"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"no {tool}")
+    folder = tmp_path_factory.mktemp("iceberg")
+    copy = ["mvn", "--batch-mode", "--quiet", "dependency:copy", f"-Dartifact={ICEBERG}"]
+    subprocess.run([*copy, f"-DoutputDirectory={folder}"], check=True, timeout=300, cwd=folder)
+    [jar] = folder.glob("*.jar")
+    return jar
+
+
+def test_icebergs_own_library_reads_every_snapshot(iceberg_jar: Path, tmp_path: Path) -> None:
+    import pyspark
+
+    job = tmp_path / NAMESPACE
+    shutil.copytree(WORDCOUNT_HISTORY, job)
+    wanted: list[Any] = []
+    metadata: list[str] = []
+    for source, tables in (
+        (str(job), ("aggregate__count", "operators")),
+        (str(CASES["sql"]), ("*window-aggs",)),
+        (str(CASES["types"]), tuple(f"*__v_{name}" for name in NAMES)),
+    ):
+        to = tmp_path / f"lake-{len(metadata)}"
+        request = ExportRequest(
+            to=str(to), tables=tables, format="iceberg", namespace=NAMESPACE, nanoseconds="text"
+        )
+        exported(None, request, source=source)
+        for savepoint in manifest_of(to)["savepoints"]:
+            for table in savepoint["tables"]:
+                file = str(max((to / NAMESPACE / table["folder"] / "metadata").glob("*.metadata.json")))
+                metadata += [] if file in metadata else [file]
+                for row in expected(Path(savepoint["path"]), table["name"]).to_pylist():
+                    wanted.append([file, str(savepoint["checkpoint_id"]), plain(row)])
+
+    jars = f"{iceberg_jar}:{Path(pyspark.__file__).parent / 'jars'}/*"
+    ran = subprocess.run(
+        ["java", *SHORT_LIVED.split(), "-cp", jars, str(ROWS), *metadata],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert len(metadata) == 3 + len(NAMES)
+    found = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, wanted))
+
+
+def plain(value: Any) -> Any:
+    """A value as `IcebergRows.java` writes it."""
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds")
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value) if isinstance(value, date | Decimal) else value
+
+
+def test_executors_need_nothing_else_of_the_service(tmp_path: Path) -> None:
+    with zipfile.ZipFile(write_packages(tmp_path / "packages.zip")) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    code = "import service.exporting.files.parts, service; print(service.__file__)"
+    environment = {"PYTHONPATH": str(tmp_path / "unpacked" / PACKAGES), "PATH": ""}
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert str(tmp_path) in ended.stdout
