@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from savepointdb.display import html_list
+from savepointdb.display import TitledList
 from service.bisecting.bisection import Bisection, Question
 from service.bisecting.report import outcome_of, question_line, report_of, text_lines
 
 
-class BisectResult:
+class BisectResult(TitledList):
     """What a bisection found.
 
     Args:
@@ -55,15 +55,7 @@ class BisectResult:
         """Return everything as values that are JSON."""
         return report_of(self._found)
 
-    def __repr__(self) -> str:
-        title, *lines = self._lines()
-        return "\n".join([f"savepointdb: {title}", *(f"  {line}".rstrip() for line in lines)])
-
-    def _repr_html_(self) -> str:
-        title, *lines = self._lines()
-        return html_list(f"savepointdb: {title}", lines)
-
     def _lines(self) -> list[str]:
         title, *rest = text_lines(self._found)
         asked = (question_line(number, one) for number, one in enumerate(self._found.questions, start=1))
-        return [title, *asked, *rest]
+        return [f"savepointdb: {title}", *asked, *rest]

@@ -6,6 +6,7 @@ Names and values come from states, and anybody may have written those: control c
 from __future__ import annotations
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -81,6 +82,22 @@ def html_list(title: str, lines: Iterable[str]) -> str:
     """Return a title and lines of text in HTML, escaped."""
     text = "\n".join(lines)
     return f"<div><strong>{escape(printable(title))}</strong><pre>{escape(text)}</pre></div>"
+
+
+class TitledList(ABC):
+    """What a session shows as a title and lines below it."""
+
+    def __repr__(self) -> str:
+        title, *lines = self._lines()
+        return "\n".join([title, *(f"  {line}".rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        title, *lines = self._lines()
+        return html_list(title, lines)
+
+    @abstractmethod
+    def _lines(self) -> list[str]:
+        """Return the title and the lines."""
 
 
 def _html_cells(row: Sequence[str], styles: Sequence[str]) -> Iterator[str]:

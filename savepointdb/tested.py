@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from savepointdb.display import html_list
+from savepointdb.display import TitledList
 from service.testing.markup import junit_text
 from service.testing.results import RuleResult, RunReport, SavepointResult
 from service.testing.text import savepoint_lines, summary_line
 
 
-class TestResult:
+class TestResult(TitledList):
     """The results of rules.
 
     Args:
@@ -50,14 +50,6 @@ class TestResult:
     def to_junit(self) -> str:
         """Return everything as XML as JUnit writes it."""
         return junit_text(self._report)
-
-    def __repr__(self) -> str:
-        title, *lines = self._lines()
-        return "\n".join([title, *(f"  {line}".rstrip() for line in lines)])
-
-    def _repr_html_(self) -> str:
-        title, *lines = self._lines()
-        return html_list(title, lines)
 
     def _lines(self) -> list[str]:
         lines = [f"savepointdb: {summary_line(self._report)}"]

@@ -6,13 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from savepointdb.display import TitledList
 from service.encode import printable, table_lines
 from service.sql.types import Column, sql_type
 from service.timelines.text import folded_rows, rows_of
 from service.timelines.timeline import KeyTimelines, StateTimeline
 
 
-class KeyHistory:
+class KeyHistory(TitledList):
     """What each state of a job has of a key in each checkpoint.
 
     Args:
@@ -40,10 +41,14 @@ class KeyHistory:
         """Return everything as values that are JSON."""
         return self._found.to_dict()
 
-    def __repr__(self) -> str:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows of `to_arrow` by Arrow's C stream interface: DuckDB, polars and pyarrow take it as it is."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _lines(self) -> list[str]:
         rows = folded_rows(self._found)
         title = f"savepointdb: {printable(self._found.key)} in job {printable(self.job)}"
         if not rows.num_rows:
-            return f"{title}: no state has it"
+            return [f"{title}: no state has it"]
         columns = [Column(field.name, sql_type(field.type)) for field in rows.schema]
-        return "\n".join([title, *(f"  {line}" for line in table_lines(columns, rows.schema, [rows]))])
+        return [title, *table_lines(columns, rows.schema, [rows])]

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
 import pytest
 from fastapi import FastAPI
 
@@ -131,6 +132,10 @@ def test_python_has_the_timeline(job: Path) -> None:
     ]
     assert found.to_arrow()["value"].to_pylist() == ["6774", "6774", None, "11290", "11290"]
     assert "chk-44 … chk-45" in repr(found)
+    html = found._repr_html_()
+    assert html.startswith("<div><strong>savepointdb: key_662 in job ")
+    assert "11290" in html
+    assert pa.table(found) == found.to_arrow()
     assert "no state has it" in repr(savepointdb.history(job, "nobody"))
     with pytest.raises(savepointdb.JobNotFoundError):
         savepointdb.history(job, "key_662", job="jo")
