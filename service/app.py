@@ -44,6 +44,8 @@ from service.saved.store import SavedQueries
 from service.settings import Settings
 from service.sql.parser import load_dialect
 from service.version import installed_version
+from service.web.assets import read_assets
+from service.web.opening import OpenedLinks, wants_page
 from service.web.router import page_router
 from service.writes.compilation import Compilation
 from service.writes.registry import Writes
@@ -131,6 +133,9 @@ def create_app(
     hosts = _hosts(settings, authenticator)
     app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)
     app.state.trino = trino.Statements(catalog, all_queries, settings)
+    assets = read_assets()
+    # Behind the gate: what it takes for the page gets the page, and no rows.
+    app.add_middleware(OpenedLinks, assets=assets)
     # The middleware added last runs first: a request without credentials is refused before its body is read.
     app.add_middleware(
         BodyLimits,
@@ -138,7 +143,7 @@ def create_app(
         timeout_s=settings.server.body_timeout_s,
         max_bytes_at={checks.JAR_PATH: settings.checks.jar_bytes},
     )
-    app.add_middleware(Gate, authenticator=authenticator, hosts=hosts)
+    app.add_middleware(Gate, authenticator=authenticator, hosts=hosts, wants_page=wants_page)
     install_error_handlers(app)
     routers = (
         query,
@@ -159,7 +164,7 @@ def create_app(
     )
     for module in routers:
         app.include_router(module.router)
-    app.include_router(page_router())
+    app.include_router(page_router(assets))
     return app
 
 

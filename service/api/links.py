@@ -8,7 +8,8 @@
 | `/db/{database}/{table}?where=…` | rows for which a condition of SQL holds |
 | `/db?sql=…`, `/db/{database}?sql=…` | rows of a statement |
 
-Each may end in a format: `.json`, `.jsonl`, `.csv`, `.arrow`, `.parquet`. A link becomes a statement, and `service.api.answers`
+Each may end in a format: `.json`, `.jsonl`, `.csv`, `.arrow`, `.parquet`. A browser that opens one without a format gets the page
+(`service.web.opening`), which shows what is at the address. A link becomes a statement, and `service.api.answers`
 answers it as `POST /api/query`. A link whose rows cannot change has an ETag (`service.api.linktags`).
 """
 

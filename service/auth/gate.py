@@ -8,8 +8,8 @@
 | credentials | requests without valid credentials, if they are needed | |
 
 Credentials are `Authorization: Bearer key-or-token`, or Basic with a key as the password, as Trino's clients send it; the
-user of Basic must be the name of the key. The page itself and its files, and the health checks, need no credentials: they
-show no data.
+user of Basic must be the name of the key. The page itself and its files, also where a browser opens a link, and the health
+checks, need no credentials: they show no data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -25,7 +25,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.auth.keys import PREFIX, KeyFile
-from service.auth.principal import ANYBODY, Principal
+from service.auth.principal import ANYBODY, NOBODY, Principal
 from service.auth.tokens import TokenVerifier
 from service.errors import ForbiddenError, QueryError, UnauthorizedError
 from service.http.errors import error_response
@@ -96,12 +96,20 @@ class Gate:
         app: the application.
         authenticator: checks credentials.
         hosts: names and addresses of this service, without ports; empty allows any name.
+        wants_page: whether the page answers a request, in place of rows.
     """
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        hosts: Collection[str] = (),
+        wants_page: Callable[[Scope], bool] = lambda _scope: False,
+    ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._hosts = frozenset(host.casefold() for host in hosts)
+        self._wants_page = wants_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; the signature is ASGI's."""
@@ -113,7 +121,7 @@ class Gate:
             self._check_host(headers)
             _check_origin(scope, headers)
             _check_site(scope, headers)
-            principal = ANYBODY if _is_open(scope["path"]) else await self._authenticator.principal(headers)
+            principal = await self._principal(scope, headers)
         except QueryError as error:
             response = error_response(error)
             if isinstance(error, UnauthorizedError):
@@ -122,6 +130,12 @@ class Gate:
             return
         scope.setdefault("state", {})[PRINCIPAL] = principal
         await self._app(scope, receive, send)
+
+    async def _principal(self, scope: Scope, headers: Headers) -> Principal:
+        if _is_open(scope["path"]):
+            return ANYBODY
+        # Should any other answer than the page be given, it must show nothing.
+        return NOBODY if self._wants_page(scope) else await self._authenticator.principal(headers)
 
     def _check_host(self, headers: Headers) -> None:
         host = name_of(headers.get("host", ""))

@@ -38,13 +38,14 @@ class Asset:
 def read_assets(folder: Path = STATIC) -> Mapping[str, Asset]:
     """Read the files of the page, by name; files that no browser requests are left out."""
     return {
-        path.name: _asset(path.read_bytes(), _MEDIA_TYPES[path.suffix])
+        path.name: asset_of(path.read_bytes(), _MEDIA_TYPES[path.suffix])
         for path in sorted(folder.iterdir())
         if path.suffix in _MEDIA_TYPES
     }
 
 
-def _asset(content: bytes, media_type: str) -> Asset:
+def asset_of(content: bytes, media_type: str) -> Asset:
+    """Return a file with its bytes compressed, and its tag."""
     return Asset(
         media_type=media_type,
         content=content,

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.status import HTTP_304_NOT_MODIFIED
 
 from service.errors import NotFoundError
-from service.web.assets import Asset, read_assets
+from service.web.assets import Asset
 
 INDEX = "index.html"
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -41,9 +41,8 @@ _HEADERS = {
 }
 
 
-def page_router() -> APIRouter:
-    """Make the routes of the page; reads its files."""
-    assets = read_assets()
+def page_router(assets: Mapping[str, Asset]) -> APIRouter:
+    """Make the routes of the page."""
     router = APIRouter(include_in_schema=False)
 
     @router.api_route("/", methods=["GET", "HEAD"])
@@ -61,6 +60,11 @@ def _answer(request: Request, assets: Mapping[str, Asset], name: str) -> Respons
     asset = assets.get(name)
     if asset is None:
         raise NotFoundError(f"nothing is at {request.url.path}", hint="the page is at /")
+    return answer_of(request, asset)
+
+
+def answer_of(request: Request, asset: Asset) -> Response:
+    """Return a file of the page, with the headers that isolate it; 304 if the client has it."""
     headers = _HEADERS | {"ETag": asset.etag}
     if request.headers.get("if-none-match") == asset.etag:
         return Response(status_code=HTTP_304_NOT_MODIFIED, headers=headers)

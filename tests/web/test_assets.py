@@ -24,7 +24,10 @@ MANIFEST = json.loads((STATIC / "manifest.json").read_text(encoding="utf-8"))
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with listening(create_app(Settings(), Catalog([]))) as address, httpx.Client(base_url=address) as http:
+    with (
+        listening(create_app(Settings(), Catalog([]))) as address,
+        httpx.Client(base_url=address, timeout=60) as http,
+    ):
         yield http
 
 

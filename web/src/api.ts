@@ -2,6 +2,7 @@
 import { parse } from "./exact";
 import { askForKey } from "./login";
 import { awaited } from "./readiness";
+import { ROOT } from "./route";
 
 export interface Position {
   line: number;
@@ -69,6 +70,8 @@ interface Options {
   /** A file as the body, in place of JSON. */
   file?: Blob;
   accept?: string;
+  /** Whether nothing may be there yet. */
+  isNew?: boolean;
   signal?: AbortSignal;
 }
 
@@ -104,6 +107,11 @@ export function without(error: ApiError, prefix: string): ApiError {
 
 const KEY = "savepointdb.key";
 
+/** Whether the service has asked this tab for a key. */
+export function hasKey(): boolean {
+  return sessionStorage.getItem(KEY) !== null;
+}
+
 /** The answer to a request. A 401 asks for a key, keeps it until the tab is closed, and tries again. */
 export async function request(method: string, path: string, options: Options = {}): Promise<Response> {
   for (let refused = false; ; refused = true) {
@@ -118,16 +126,17 @@ export async function request(method: string, path: string, options: Options = {
   }
 }
 
-async function once(method: string, path: string, { body, file, accept, signal }: Options): Promise<Response> {
+async function once(method: string, path: string, { body, file, accept, isNew, signal }: Options): Promise<Response> {
   // So named, a refusal challenges nobody: the browser would ask for a password before this page can ask for a key.
   const headers = new Headers({ Accept: accept ?? "application/json", "X-Requested-With": "savepointdb" });
   const key = sessionStorage.getItem(KEY);
   if (key) headers.set("Authorization", `Bearer ${key}`);
+  if (isNew) headers.set("If-None-Match", "*");
   if (body !== undefined) headers.set("Content-Type", "application/json");
   if (file) headers.set("Content-Type", "application/octet-stream");
   const content = file ?? (body === undefined ? undefined : JSON.stringify(body));
   try {
-    return await awaited(fetch(path, { method, headers, body: content, signal, credentials: "same-origin", cache: "no-store" }));
+    return await awaited(fetch(new URL(path, ROOT), { method, headers, body: content, signal, credentials: "same-origin", cache: "no-store" }));
   } catch (error) {
     if (signal?.aborted) throw new ApiError({ code: "CANCELLED", message: "The request was cancelled." }, 0);
     const hint = "Is it running, and the network up? Try again.";

@@ -35,6 +35,8 @@ export interface Question {
   database: string | null;
   /** Whether what cannot be read is left out of the answer, which says so. */
   allow_partial: boolean;
+  /** The texts for `:name` in the statement. */
+  parameters?: Record<string, string>;
 }
 
 const FIRST_LOOK_MS = 120;

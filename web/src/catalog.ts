@@ -43,6 +43,9 @@ export interface TableEntry {
   comment: string;
   size_bytes: number;
 }
+export interface TableDetail extends TableEntry {
+  columns: Column[];
+}
 export interface Contents {
   states: StateRow[];
   tables: TableEntry[];
@@ -91,11 +94,27 @@ export function contents(database: string): Promise<Contents> {
   });
 }
 
-export function columns(database: string, name: string): Promise<Column[]> {
-  return once(`columns ${database} ${name}`, async () => {
-    const found = await get<{ columns: Column[] }>(`${path(database)}/tables/${encodeURIComponent(name)}`);
-    return found.columns;
-  });
+export const SERVICE = "savepointdb";
+
+/** Whether a name is that of the schema whose tables list jobs and checkpoints, and of no database. */
+export function isOfService(list: Database[], name: string): boolean {
+  return name.toLowerCase() === SERVICE && !list.some((one) => one.name.toLowerCase() === SERVICE);
+}
+
+/** What is in a database; of the history of a job, what is in its newest database. */
+export async function contentsOf(list: Database[], name: string): Promise<Contents> {
+  if (isOfService(list, name)) return once(`contents ${SERVICE}`, async () => ({ states: [], ...(await get<{ tables: TableEntry[] }>(`${path(SERVICE)}/tables`)) }));
+  const job = jobsOf(list).find(({ entry }) => entry.history === name);
+  const newest = job?.databases.find((one) => one.error === null);
+  return contents(newest?.name ?? name);
+}
+
+export function tableOf(database: string, name: string): Promise<TableDetail> {
+  return once(`table ${database} ${name}`, () => get<TableDetail>(`${path(database)}/tables/${encodeURIComponent(name)}`));
+}
+
+export async function columns(database: string, name: string): Promise<Column[]> {
+  return (await tableOf(database, name)).columns;
 }
 
 /** All tables of a database with their columns. */

@@ -20,11 +20,20 @@ export function tsv(rows: unknown[][]): string {
   return rows.map((row) => row.map((value) => textOf(value).replaceAll(/[\t\n\r]/g, " ")).join("\t")).join("\n");
 }
 
+/** A value on one line, cut where it is long. */
+export function shortText(value: unknown): string {
+  const text = textOf(value);
+  return isLong(text) ? `${text.slice(0, LONGEST).replaceAll("\n", "⏎")}…` : text;
+}
+
+function isLong(text: string): boolean {
+  return text.length > LONGEST || text.includes("\n");
+}
+
 export function cell(value: unknown, title: string): HTMLElement {
   if (value === null || value === undefined) return h("span", { class: "null" }, "NULL");
-  const text = textOf(value);
-  const long = text.length > LONGEST || text.includes("\n");
-  const shown = long ? `${text.slice(0, LONGEST).replaceAll("\n", "⏎")}…` : text;
+  const shown = shortText(value);
+  const long = isLong(textOf(value));
   if (typeof value !== "object" && !long) return h("span", { class: typeof value === "string" ? "text" : "number" }, shown);
   const open = h(
     "button",
@@ -44,7 +53,7 @@ export function cell(value: unknown, title: string): HTMLElement {
 }
 
 export function isExpandable(value: unknown): boolean {
-  return (typeof value === "object" && value !== null) || (typeof value === "string" && (value.length > LONGEST || value.includes("\n")));
+  return (typeof value === "object" && value !== null) || (typeof value === "string" && isLong(value));
 }
 
 /** A dialog with the whole value. */

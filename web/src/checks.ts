@@ -83,6 +83,12 @@ export function backendsOf(report: CheckReport, answer: CheckReport): string[] {
   return alike.length ? [report.backend, ...alike.map((one) => one.backend).filter((name) => name !== report.backend)] : [report.backend];
 }
 
+/** What a report shows; words of caution that are not shown make no difference. */
 function said({ outcome, stage, operators, risks }: CheckReport): string {
-  return JSON.stringify([outcome, stage, operators, risks]);
+  return JSON.stringify({ outcome, stage, operators, risks }, (name, value) => (name === "risks" ? shownRisks(value) : value));
+}
+
+/** The risks that people are shown. */
+export function shownRisks(risks: Risk[]): Risk[] {
+  return risks.filter((risk) => risk.severity !== "fine");
 }

@@ -1,7 +1,7 @@
 // The view that says whether a savepoint restores in another job: what to compare with, and a tree of operators and states.
 import { ApiError } from "./api";
 import { chosen, Database, optionsOf, schemas } from "./catalog";
-import { backendsOf, check, CheckReport, OperatorVerdict, reportsOf, Risk, Severity, StateVerdict, worstFirst } from "./checks";
+import { backendsOf, check, CheckReport, OperatorVerdict, reportsOf, Risk, Severity, shownRisks, StateVerdict, worstFirst } from "./checks";
 import { keep, kept } from "./context";
 import { announce, Child, fill, h, select } from "./dom";
 import { bytes, plural } from "./format";
@@ -206,7 +206,7 @@ function told({ message, remedy, rule, evidence, severity, stage }: Told, where:
 }
 
 function risksOf(risks: Risk[]): HTMLElement[] {
-  return risks.filter((risk) => risk.severity !== "fine").map((risk) => told(risk, risk.field_path ?? ""));
+  return shownRisks(risks).map((risk) => told(risk, risk.field_path ?? ""));
 }
 
 function badge(severity: Severity): HTMLElement {

@@ -1,5 +1,5 @@
 // What was chosen in one view and holds in the next: the database, the ones to compare, the key.
-import { hashOf } from "./route";
+import { hashOf, linkOf } from "./route";
 
 export interface Chosen {
   db: string | null;
@@ -8,7 +8,7 @@ export interface Chosen {
 }
 
 const chosen: Chosen = { db: null, dbs: null, key: null };
-const OF_VIEWS: Record<string, (keyof Chosen)[]> = { keys: ["db", "key", "dbs"], offsets: ["db", "dbs"], timeline: ["key"], jobs: [], diff: [] };
+const OF_VIEWS: Record<string, (keyof Chosen)[]> = { keys: ["db", "key", "dbs"], offsets: ["db", "dbs"], timeline: ["key"], jobs: [], diff: [], saved: [], queries: [] };
 const listeners: (() => void)[] = [];
 
 export function kept(): Readonly<Chosen> {
@@ -29,5 +29,6 @@ export function onKept(listener: () => void): void {
 
 /** The address of a view of what was chosen. */
 export function hashOfView(view: string): string {
+  if (view === "tables") return linkOf(chosen.db);
   return hashOf(view, Object.fromEntries((OF_VIEWS[view] ?? ["db"]).map((name) => [name, chosen[name as keyof Chosen]])));
 }

@@ -18,8 +18,8 @@ export function count(value: number | bigint): string {
   return value.toLocaleString("en");
 }
 
-export function plural(value: number, noun: string): string {
-  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+export function plural(value: number, noun: string, many = `${noun}s`): string {
+  return `${count(value)} ${value === 1 ? noun : many}`;
 }
 
 export function duration(ms: number): string {

@@ -13,7 +13,7 @@ import {
   Tabulator,
 } from "tabulator-tables";
 import type { Answer, Column } from "./api";
-import { cell, isExpandable, isNumber, showValue, textOf, tsv } from "./cell";
+import { cell, isExpandable, isNumber, shortText, showValue, textOf, tsv } from "./cell";
 import { copy, h } from "./dom";
 
 /** Ranges that take the focus only from within the grid: rows appear while somebody writes elsewhere. */
@@ -42,8 +42,11 @@ type Row = Record<string, unknown>;
 const DECIMAL = /^(DECIMAL|U?HUGEINT)/;
 const WIDEST = 420;
 
+/** Where a value of a column leads to; null where it leads nowhere. */
+export type Leads = (column: string, value: unknown, row: (name: string) => unknown) => string | null;
+
 /** The grid of an answer, and what ends it. */
-export function grid(answer: Answer): { element: HTMLElement; destroy: () => void } {
+export function grid(answer: Answer, leads: Leads = () => null): { element: HTMLElement; destroy: () => void } {
   const holder = h("div", { class: "grid" });
   const filter = h("input", { type: "search", placeholder: "Filter rows", "aria-label": "Filter the rows" });
   const shown = h("span", { class: "note", role: "status" });
@@ -54,7 +57,7 @@ export function grid(answer: Answer): { element: HTMLElement; destroy: () => voi
     index: "number",
     layout: "fitDataFill",
     height: "100%",
-    columns: answer.columns.map((column, at) => definition(column, at)),
+    columns: answer.columns.map((column, at) => definition(column, at, answer.columns, leads)),
     rowHeader: { formatter: "rownum", headerSort: false, resizable: false, frozen: true, hozAlign: "right", width: 56, cssClass: "rownum" },
     columnDefaults: { maxInitialWidth: WIDEST, minWidth: 60, resizable: "header" },
     placeholder: "No rows",
@@ -79,7 +82,10 @@ export function grid(answer: Answer): { element: HTMLElement; destroy: () => voi
   const onKey = (event: KeyboardEvent) => {
     if (event.key === "Enter" && !(event.target instanceof HTMLButtonElement)) {
       event.stopPropagation(); // Tabulator would edit
-      open(selected().flat());
+      const chosen = selected().flat();
+      const link = chosen.length === 1 ? chosen[0].getElement().querySelector("a") : null;
+      if (link) link.click();
+      else open(chosen);
     }
     if ((event.ctrlKey || event.metaKey) && event.key === "c") {
       event.preventDefault();
@@ -92,13 +98,18 @@ export function grid(answer: Answer): { element: HTMLElement; destroy: () => voi
   return { element, destroy: () => table.destroy() };
 }
 
-function definition(column: Column, at: number): object {
+function definition(column: Column, at: number, columns: Column[], leads: Leads): object {
   const numeric = isNumber(column);
   return {
     field: `c${at}`,
     title: column.name,
     titleFormatter: () => h("button", { type: "button", class: "title", title: `${column.type}. Sort` }, column.name, h("small", {}, column.type)),
-    formatter: (each: CellComponent) => cell(each.getValue(), column.name),
+    formatter: (each: CellComponent) => {
+      const value: unknown = each.getValue();
+      const row = each.getData() as Row;
+      const href = leads(column.name, value, (name) => row[`c${columns.findIndex((one) => one.name === name)}`]);
+      return href === null ? cell(value, column.name) : h("a", { class: "link", href, tabindex: -1 }, shortText(value) || "(empty)");
+    },
     hozAlign: numeric ? "right" : "left",
     sorter: (one: unknown, other: unknown, _a: unknown, _b: unknown, _c: unknown, direction: string) => compare(one, other, direction, column),
   };

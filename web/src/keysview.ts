@@ -1,12 +1,13 @@
 // The key explorer: all that Flink keeps for one key, in every operator, checkpoint beside checkpoint.
 import { ApiError } from "./api";
 import { Database, schemas } from "./catalog";
-import { cell, textOf } from "./cell";
 import { compareBox, Compared, comparedOf, comparedText, several, sideBySide } from "./compare";
 import { keep, kept } from "./context";
 import { announce, Child, fill, h } from "./dom";
-import { bytes, plural, utc } from "./format";
-import { Entry, exampleOf, Found, Keyed, lookup, MOST } from "./lookup";
+import { entryTables } from "./entries";
+import { bytes, plural } from "./format";
+import { keyField, keyForm } from "./keyform";
+import { exampleOf, Found, Keyed, lookup } from "./lookup";
 import { empty, lackingBox, leaveOutButton, plainTable, problem } from "./panel";
 import { progressBar } from "./progressbar";
 import { hashOf, remember } from "./route";
@@ -16,7 +17,7 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
   let names: string[] = [];
   let search = new AbortController();
   signal.addEventListener("abort", () => search.abort());
-  const key = h("input", { type: "text", value: values.get("key") ?? "", "aria-label": "Key", placeholder: 'a key: key_662, 42, or {"f0": "a", "f1": 1}', spellcheck: "false", autocapitalize: "off", autocomplete: "off" });
+  const key = keyField(values.get("key") ?? "");
   const compared = h("div", {});
   const body = h("div", { class: "view-body" });
 
@@ -67,19 +68,7 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
       if (!all.some(({ entries }) => entries.length)) results.querySelector(".likeness")?.append(await likeness(all, own, (text) => ((key.value = text), void find())));
     }
   };
-  const form = h(
-    "form",
-    {
-      class: "keyform",
-      role: "search",
-      onsubmit: (event: Event) => {
-        event.preventDefault();
-        void find();
-      },
-    },
-    key,
-    h("button", { class: "primary" }, "Find"),
-  );
+  const form = keyForm(key, () => void find());
   const about = "Every state, timer and window of one key, in every operator, checkpoint beside checkpoint. The key is read as the type of each operator’s keys; a struct may be written as JSON or as (a,1).";
   fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Key explorer")), h("p", { class: "about" }, about), form, compared, body));
   void schemas().then(
@@ -124,7 +113,7 @@ function shown(all: Found[], compared: Compared, done: boolean, withoutThem: (()
         )
       : null,
     lackingBox(lacking),
-    total ? tables(all, compared) : done ? empty(nothing) : null,
+    total ? entryTables(all, compared, kept().key ?? "") : done ? empty(nothing) : null,
     total ? null : h("div", { class: "likeness" }, closeOnes(others)),
     others.length
       ? h(
@@ -164,84 +153,4 @@ async function likeness(all: Found[], signal: AbortSignal, pick: (key: string) =
   }
   fill(element, keys);
   return element;
-}
-
-/** A table an operator: a row an entry, a column a savepoint. */
-function tables(all: Found[], compared: Compared): Child {
-  const operators = new Map<string, string>();
-  for (const { operatorId, operator } of all.flatMap((found) => found.entries)) {
-    // Not every savepoint knows the name.
-    if ((operators.get(operatorId) ?? operatorId) === operatorId) operators.set(operatorId, operator);
-  }
-  return [...operators].map(([id, label]) => {
-    const holders = all.filter((found) => found.entries.some((entry) => entry.operatorId === id));
-    const rows = new Map<string, { entry: Entry; values: Map<string, unknown> }>();
-    for (const found of holders) {
-      for (const entry of found.entries.filter((one) => one.operatorId === id)) {
-        const place = textOf([entry.state, entry.namespace, entry.mapKey, entry.listIndex]);
-        const row = rows.get(place) ?? { entry, values: new Map<string, unknown>() };
-        row.values.set(found.database, entry.value);
-        rows.set(place, row);
-      }
-    }
-    const full = holders.some((found) => [...Map.groupBy(found.entries, (entry) => entry.operatorId + entry.state).values()].some((own) => own.length >= MOST));
-    const shownRows = sorted([...rows.values()]);
-    const facts: [string, (entry: Entry) => Child][] = [
-      ["State", (entry) => entry.state],
-      ["Kind", (entry) => h("span", { class: "note" }, entry.kind)],
-      ["Window", (entry) => windowOf(entry.namespace)],
-      ["Map key, index or time", placeOf],
-    ];
-    const used = facts.filter(([, of]) => shownRows.some(({ entry }) => of(entry) !== ""));
-    return h(
-      "section",
-      { class: "operator" },
-      h("h2", {}, label),
-      full ? h("p", { class: "banner" }, `At most ${MOST} entries of a state are shown.`) : null,
-      plainTable(
-        `Entries of ${label}`,
-        [...used.map(([name]) => name), ...holders.map((found) => h("span", { title: found.database }, compared.titles.get(found.database)))],
-        shownRows.map(({ entry, values }) => [...used.map(([, of]) => of(entry)), ...cells(holders, values, entry.state, compared)]),
-      ),
-    );
-  });
-}
-
-/** States as they were found, each with its namespaces, keys of maps and places in lists in order. */
-function sorted<R extends { entry: Entry }>(rows: R[]): R[] {
-  const states = [...new Set(rows.map(({ entry }) => entry.state))];
-  const natural = (one: unknown, other: unknown) => textOf(one).localeCompare(textOf(other), "en", { numeric: true });
-  return rows.sort(
-    ({ entry: one }, { entry: other }) =>
-      states.indexOf(one.state) - states.indexOf(other.state) ||
-      natural(one.namespace, other.namespace) ||
-      natural(one.mapKey, other.mapKey) ||
-      natural(one.listIndex, other.listIndex),
-  );
-}
-
-/** A value a savepoint, marked where it differs from the one before of the same job. */
-function cells(holders: Found[], values: Map<string, unknown>, state: string, { jobs }: Compared): Child[] {
-  const before = new Map<string | undefined, string>();
-  return holders.map(({ database }) => {
-    const job = jobs.get(database);
-    const text = values.has(database) ? textOf(values.get(database)) : null;
-    const changed = before.has(job) && text !== before.get(job);
-    if (text === null) return h("span", { class: "absent", "aria-label": "not there" }, "–");
-    before.set(job, text);
-    return h("span", { class: changed ? "changed" : null, title: changed ? "differs from the one before" : null }, cell(values.get(database), `${state} in ${database}`));
-  });
-}
-
-/** The start and the end of a window; its end alone for SQL's windows, which are stored as that, in milliseconds. */
-function windowOf(namespace: unknown): Child {
-  if (namespace === null) return "";
-  if (typeof namespace === "number") return `– ${utc(namespace)}`;
-  const { start, end } = namespace as { start?: string; end?: string };
-  return start !== undefined && end !== undefined ? `${start} – ${end}` : textOf(namespace);
-}
-
-function placeOf({ mapKey, listIndex }: Entry): Child {
-  if (mapKey !== null && mapKey !== undefined) return cell(mapKey, "map key");
-  return listIndex === null ? "" : `#${textOf(listIndex)}`;
 }

@@ -8,6 +8,8 @@ import { identifier, literal } from "./sql";
 export interface Entry {
   operator: string;
   operatorId: string;
+  /** The one that has the entry as a row. */
+  table: string;
   state: string;
   kind: string;
   namespace: unknown;
@@ -109,7 +111,7 @@ function rowsOf({ columns, sql }: Keyed): string {
 }
 
 function entryOf(state: Keyed, fields: Fields): Entry {
-  const common = { operator: state.operator, operatorId: state.operator_id, namespace: fields.namespace ?? null, state: nameOf(state) };
+  const common = { operator: state.operator, operatorId: state.operator_id, table: state.table_name, namespace: fields.namespace ?? null, state: nameOf(state) };
   if (isTimer(state)) return { ...common, kind: "TIMER", mapKey: fields.timestamp, listIndex: null, value: "registered" };
   const { map_key: mapKey = null, list_index: listIndex = null, value = null } = fields;
   return { ...common, kind: state.state_kind, mapKey, listIndex, value };
@@ -143,11 +145,16 @@ export async function conditionOf(databases: string[], table: string, key: strin
 export async function exampleOf({ example_sql }: Keyed, signal: AbortSignal): Promise<string | null> {
   try {
     const { rows } = await ask(example_sql, reading(signal, true));
-    const key: unknown = rows[0]?.[0] ?? null;
-    if (key === null || typeof key !== "object") return key === null ? null : String(key);
-    return jsonText(Array.isArray(key) ? key : Object.fromEntries(Object.entries(key).filter(([name, value]) => name !== ROW_KIND || value !== "+I")));
+    return keyText(rows[0]?.[0]);
   } catch (error) {
     if (error instanceof ApiError) return null;
     throw error;
   }
+}
+
+/** A key of an answer, as it may be typed; null where there is none. */
+export function keyText(key: unknown): string | null {
+  if (key === null || key === undefined) return null;
+  if (typeof key !== "object") return String(key);
+  return jsonText(Array.isArray(key) ? key : Object.fromEntries(Object.entries(key).filter(([name, value]) => name !== ROW_KIND || value !== "+I")));
 }

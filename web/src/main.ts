@@ -1,6 +1,7 @@
 // The shell: which view is seen, and what is told when something goes wrong that nobody expected.
 import "tabulator-tables/dist/css/tabulator_simple.min.css";
 import "./style.css";
+import { SERVICE } from "./catalog";
 import { checkView } from "./checkview";
 import { hashOfView, keep, onKept } from "./context";
 import { diffView } from "./diffview";
@@ -9,8 +10,12 @@ import { jobsView } from "./jobsview";
 import { keysView } from "./keysview";
 import { offsetsView } from "./offsetsview";
 import { overviewView } from "./overview";
+import { mayOperate, queriesView } from "./queriesview";
 import { queryView } from "./queryview";
-import { route } from "./route";
+import { followLinks, hashOf, ROOT, route } from "./route";
+import { savedView } from "./savedview";
+import { tablesView } from "./tablesview";
+import { tableView } from "./tableview";
 import { applyTheme, mountTheme } from "./theme";
 import { timelineView } from "./timelineview";
 import { timersView } from "./timersview";
@@ -22,7 +27,9 @@ type View = (main: HTMLElement, values: URLSearchParams, signal: AbortSignal) =>
 const VIEWS: Record<string, { title: string; show: View }> = {
   jobs: { title: "Jobs", show: jobsView },
   overview: { title: "Overview", show: overviewView },
+  tables: { title: "Tables", show: tablesView },
   query: { title: "Query", show: queryView },
+  saved: { title: "Saved", show: savedView },
   keys: { title: "Key explorer", show: keysView },
   timeline: { title: "Timeline", show: timelineView },
   diff: { title: "Diff", show: diffView },
@@ -30,6 +37,12 @@ const VIEWS: Record<string, { title: string; show: View }> = {
   offsets: { title: "Source offsets", show: offsetsView },
   check: { title: "Check", show: checkView },
   write: { title: "Write", show: writeView },
+  queries: { title: "Queries", show: queriesView },
+};
+
+/** Views that are entered from others, and the one that they are part of. */
+const INNER: Record<string, { title: string; show: View; within: string }> = {
+  table: { title: "Table", show: tableView, within: "tables" },
 };
 
 const main = document.getElementById("main")!;
@@ -40,14 +53,16 @@ function show(): void {
   seen.abort();
   seen = new AbortController();
   const { view, values } = route();
-  const { title, show: open } = VIEWS[view] ?? VIEWS.overview;
+  const { title, show: open } = VIEWS[view] ?? INNER[view] ?? VIEWS.overview;
+  const listed = INNER[view]?.within ?? view;
   document.title = `${title} · savepointdb`;
   for (const [name, link] of links) {
-    if (name === view) link.setAttribute("aria-current", "page");
+    if (name === listed) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  links.get(view)?.scrollIntoView({ block: "nearest", inline: "center" });
-  keep(Object.fromEntries([...values].filter(([name, value]) => ["db", "dbs", "key"].includes(name) && value)));
+  links.get(listed)?.scrollIntoView({ block: "nearest", inline: "center" });
+  keep(Object.fromEntries([...values].filter(([name, value]) => ["db", "dbs", "key"].includes(name) && value && (name !== "db" || value.toLowerCase() !== SERVICE))));
+  main.scrollTop = 0;
   open(main, values, seen.signal);
 }
 
@@ -61,7 +76,16 @@ window.addEventListener("error", (event) => {
   if (!event.message.startsWith("ResizeObserver")) unexpected(event.error ?? event.message);
 });
 window.addEventListener("unhandledrejection", (event) => unexpected(event.reason));
-window.addEventListener("hashchange", show);
+window.addEventListener("popstate", () => {
+  show();
+  // The link that was followed may be gone.
+  if (document.activeElement === document.body) main.focus({ preventScroll: true });
+});
+followLinks();
+// Browsers ask for the icon again when the address changes, and would look beside it.
+const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]')!;
+icon.href = new URL("static/icon.svg", ROOT).href;
+document.querySelector(".brand")!.setAttribute("href", hashOf("overview", {}));
 document.querySelector(".skip")!.addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
@@ -77,6 +101,11 @@ fill(nav, [...links.values()]);
 links.get("write")!.hidden = true;
 void writes().then(
   ({ may_write }) => (links.get("write")!.hidden = !may_write),
+  () => undefined,
+);
+links.get("queries")!.hidden = true;
+void mayOperate().then(
+  (may) => (links.get("queries")!.hidden = !may),
   () => undefined,
 );
 // A sign at each edge behind which there is more.

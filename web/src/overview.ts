@@ -1,12 +1,12 @@
 // A savepoint at a glance: what is in it, how large, and how evenly it is spread.
 import { Reading, records } from "./asking";
-import { contents, Database, operatorsOf, StateRow } from "./catalog";
+import { contents, Contents, Database, operatorsOf, StateRow } from "./catalog";
 import { Child, fill, h, select } from "./dom";
 import { age, bytes, count, plural } from "./format";
 import { growth } from "./growth";
 import { databaseView, measure, plainTable } from "./panel";
 import { questions } from "./questions";
-import { hashOf } from "./route";
+import { hashOf, linkOf } from "./route";
 import { spread } from "./spread";
 import { table } from "./sql";
 import { colour } from "./theme";
@@ -97,7 +97,7 @@ async function overview(database: string, list: Database[], wanted: string | nul
       sizes.map(({ row, label, bytes: size, subtasks }) => [
         h("button", { type: "button", class: "link", onclick: () => ((picker.querySelector("select")!.value = row.operator_uid_hash), pick(row.operator_uid_hash)) }, row.operator_name ?? label),
         row.operator_uid ?? "–",
-        found.states.filter((state) => state.operator_id === row.operator_uid_hash).length,
+        statesOf(found, row.operator_uid_hash, database),
         `${row.operator_parallelism} of ${row.operator_max_parallelism}`,
         measure(bytes(size)),
         skewText(subtasks),
@@ -106,6 +106,13 @@ async function overview(database: string, list: Database[], wanted: string | nul
     own?.of ? growth(own.of, signal) : null,
     operators.length ? h("section", { "aria-label": "One operator" }, h("div", { class: "section-head" }, h("h2", {}, "Inside an operator"), picker), detail) : null,
   ];
+}
+
+/** The number of states of an operator, and their tables. */
+function statesOf({ states }: Contents, operator: string, database: string): Child {
+  const own = states.filter((state) => state.operator_id === operator);
+  const [first] = own;
+  return own.length === 1 && first.table_name !== null ? h("a", { class: "link number", href: linkOf(database, first.table_name), title: first.table_name }, "1") : own.length ? h("a", { class: "link number", href: linkOf(database) }, count(own.length)) : 0;
 }
 
 /** States of which files cannot be read: each reason once. */

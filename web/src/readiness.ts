@@ -1,5 +1,6 @@
 // Says why the service lets people wait, where it is because it has just begun.
 import { fill, h } from "./dom";
+import { ROOT } from "./route";
 
 const PATIENCE_MS = 1500;
 const PAUSE_MS = 2000;
@@ -37,7 +38,7 @@ async function watch(): Promise<void> {
 /** Why the service is not ready; null where it is, or does not say. */
 async function told(): Promise<string | null> {
   try {
-    const response = await fetch("readyz", { cache: "no-store", credentials: "same-origin" });
+    const response = await fetch(new URL("readyz", ROOT), { cache: "no-store", credentials: "same-origin" });
     const { status } = (await response.json()) as { status?: string };
     return response.ok ? null : (WORDS[status ?? ""] ?? null);
   } catch {

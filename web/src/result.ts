@@ -1,10 +1,12 @@
 // What a query gave: its facts, and its rows as a table, a chart or a plan.
 import { Answer, ApiError, mayLeaveOut } from "./api";
-import { announce, copy, fill, h } from "./dom";
+import { announce, Child, copy, fill, h } from "./dom";
 import { bytes, duration, plural } from "./format";
 import { chartPanel } from "./chartpanel";
 import { textOf, tsv } from "./cell";
 import { lackingBox, leaveOutButton } from "./panel";
+import { keyLink } from "./place";
+import { linkOf } from "./route";
 
 export class Result {
   readonly element = h("section", { class: "result", "aria-label": "Result" });
@@ -51,12 +53,13 @@ export class Result {
     );
   }
 
-  show(answer: Answer): void {
+  /** `sql` and `database` are what was asked: where they are the rows of one table, their keys lead to their pages. */
+  show(answer: Answer, sql = "", database: string | null = null): void {
     this.clear();
     announce(`${plural(answer.row_count, "row")} in ${duration(answer.elapsed_ms)}`);
     const body = h("div", { class: "result-body", role: "tabpanel", id: "result-body" });
     const isPlan = answer.columns.length === 2 && answer.columns[0].name === "explain_key";
-    fill(this.element, facts(answer), isPlan ? null : this.tabs(answer, body), truncated(answer), warnings(answer), lackingBox(answer.incomplete ?? []), body);
+    fill(this.element, facts(answer), isPlan ? null : this.tabs(answer, body, tableOf(sql, database)), truncated(answer), warnings(answer), lackingBox(answer.incomplete ?? []), body);
     if (isPlan) fill(body, h("pre", { class: "plan", tabindex: 0, "aria-label": "Plan" }, answer.rows.map((row) => textOf(row[1])).join("\n")));
   }
 
@@ -65,13 +68,13 @@ export class Result {
     this.onView();
   }
 
-  private tabs(answer: Answer, body: HTMLElement): HTMLElement {
+  private tabs(answer: Answer, body: HTMLElement, source: Source | null): HTMLElement {
     let panel = new AbortController();
     this.ended.signal.addEventListener("abort", () => panel.abort());
     const views: Record<string, (signal: AbortSignal) => Promise<HTMLElement>> = {
       Table: async (signal) => {
         const { grid } = await import("./grid");
-        const { element, destroy } = grid(answer);
+        const { element, destroy } = grid(answer, (column, value, row) => (source && column === "key" && value !== null ? keyLink(source, value, row("_key_group")) : null));
         signal.addEventListener("abort", destroy);
         return element;
       },
@@ -111,14 +114,32 @@ export class Result {
   }
 }
 
+interface Source {
+  database: string;
+  table: string;
+}
+const NAME = String.raw`("(?:[^"]|"")+"|[A-Za-z_]\w*)`;
+const OF_ONE_TABLE = new RegExp(String.raw`^\s*SELECT\s+[^()]*?\bFROM\s+(?:${NAME}\s*\.\s*)?${NAME}\s*(?:(?:WHERE|LIMIT|ORDER)\b(?!.*\b(?:JOIN|UNION|INTERSECT|EXCEPT|SELECT|GROUP)\b).*)?$`, "is");
+
+/** The table that a simple statement reads: then a column `key` has the keys of this table. */
+function tableOf(sql: string, database: string | null): Source | null {
+  const [, own, table] = OF_ONE_TABLE.exec(sql) ?? [];
+  const name = own === undefined ? database : plain(own);
+  return table && name && !/\bAS\s+"?key\b/i.test(sql) ? { database: name, table: plain(table) } : null;
+}
+
+function plain(name: string): string {
+  return name.startsWith('"') ? name.slice(1, -1).replaceAll('""', '"') : name;
+}
+
 function facts(answer: Answer): HTMLElement {
-  const sources = answer.databases.map((source) => `${source.name} (checkpoint ${source.checkpoint_id})`);
-  const entries: [string, string, string?][] = [
+  const sources = answer.databases.flatMap((source, at) => [at ? ", " : "", h("a", { class: "link", href: linkOf(source.name) }, source.name), ` (checkpoint ${source.checkpoint_id})`]);
+  const entries: [string, Child, string?][] = [
     ["Rows", `${answer.row_count.toLocaleString("en")}${answer.truncated ? "+" : ""}`],
     ["Time", duration(answer.elapsed_ms)],
     ["Read", bytes(answer.bytes_read)],
     ["Engine", answer.engine, answer.engine_reason],
-    ["From", sources.join(", ") || "the catalog"],
+    ["From", sources.length ? sources : "the catalog"],
   ];
   return h(
     "dl",

@@ -1,9 +1,10 @@
 // The tree of savepoints → operators → states → columns.
-import { columns, contents, Database, factsOf, forget, operatorsOf, StateRow, TableEntry, schemas, viewsOf } from "./catalog";
+import { columns, contents, Database, factsOf, forget, Operator, operatorsOf, StateRow, TableEntry, schemas, viewsOf } from "./catalog";
 import { ApiError } from "./api";
 import { fill, h } from "./dom";
 import { bytes, plural } from "./format";
 import { describe, Job, jobsOf, newestOf, shortName } from "./jobs";
+import { linkOf } from "./route";
 import { identifier, table } from "./sql";
 import { Tree, TreeNode } from "./tree";
 
@@ -67,6 +68,7 @@ function nodesOf(list: Database[], picks: Picks): DatabaseNode[] {
     detail: database.error ? undefined : facts.join(" · "),
     warning: database.error ? "unreadable" : database.skipped?.length ? `skips ${database.skipped.length} unreadable` : undefined,
     title: database.error ?? [database.name, database.path, database.created_at, ...(database.skipped ?? []).map((one) => `newer, but unreadable: ${one.name}: ${one.error}`)].filter(Boolean).join("\n"),
+    page: database.error ? undefined : linkOf(database.name),
     load: database.error ? undefined : () => operators(database.name, picks),
   });
   const aliases = list.filter((one) => one.alias_of !== null).map((one) => node(one, one.name, [`→ ${one.alias_of}`]));
@@ -92,6 +94,7 @@ function history(job: Job, picks: Picks): DatabaseNode {
     name: job.entry.history,
     words: job.entry.history,
     detail: "all checkpoints as tables",
+    page: linkOf(job.entry.history),
     title: `${job.entry.history}: the same tables, with _checkpoint_id in front`,
     load: newest && (() => operators(newest.name, picks, job.entry.history)),
   };
@@ -108,6 +111,7 @@ async function operators(database: string, picks: Picks, schema = database): Pro
   const place = { database, schema, picks };
   const own = operatorsOf(found).map(
     (operator): TreeNode => ({
+      page: hasRows(operator) ? linkOf(schema, operator.table) : undefined,
       label: operator.label,
       kind: "operator",
       detail: operator.states[0].operator_name === operator.label ? undefined : (operator.states[0].operator_name ?? undefined),
@@ -116,7 +120,7 @@ async function operators(database: string, picks: Picks, schema = database): Pro
         Promise.resolve([
           ...operator.states.map((state) => stateNode(state, place)),
           ...viewsOf(operator, found).map((entry) => tableNode(entry, entry.name.slice(operator.table.length + 2), "view", place)),
-          ...(operator.states.some((state) => state.table_name !== null && state.table_name !== "timers")
+          ...(hasRows(operator)
             ? [tableNode({ name: operator.table, comment: "all states of the operator, told apart by state_name", size_bytes: 0 }, "all states", "table", place)]
             : []),
         ]),
@@ -124,6 +128,11 @@ async function operators(database: string, picks: Picks, schema = database): Pro
   );
   const facts = factsOf(found).map((entry) => tableNode(entry, entry.name, "table", place));
   return [...own, ...facts];
+}
+
+/** Whether its states stand in a table of its own. */
+function hasRows({ states }: Operator): boolean {
+  return states.some((state) => state.table_name !== null && state.table_name !== "timers");
 }
 
 interface Place {
@@ -158,8 +167,9 @@ function tableNode(entry: TableEntry, label: string, kind: string, place: Place)
   return { label, kind, title: entry.comment, ...tableActions(entry.name, place) };
 }
 
-function tableActions(name: string, { database, schema, picks }: Place): Pick<TreeNode, "load" | "act"> {
+function tableActions(name: string, { database, schema, picks }: Place): Pick<TreeNode, "load" | "act" | "page"> {
   return {
+    page: linkOf(schema, name),
     act: () => picks.query(`SELECT *\nFROM ${table(schema, name)}\nLIMIT 100`, database),
     load: async () =>
       (await columns(schema, name)).map((column) => ({

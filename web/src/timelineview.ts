@@ -5,6 +5,7 @@ import { cell, showValue } from "./cell";
 import { keep, kept } from "./context";
 import { announce, Child, fill, h, select } from "./dom";
 import { age, count, plural } from "./format";
+import { keyField, keyForm } from "./keyform";
 import { Job, jobOfName, jobsOf, shortName } from "./jobs";
 import { empty, problem } from "./panel";
 import { progressBar } from "./progressbar";
@@ -25,7 +26,7 @@ export function timelineView(main: HTMLElement, values: URLSearchParams, signal:
   let job: Job | undefined;
   let search = new AbortController();
   signal.addEventListener("abort", () => search.abort());
-  const key = h("input", { type: "text", value: values.get("key") ?? kept().key ?? "", "aria-label": "Key", placeholder: "a key: key_662, 42, or (a,1)", spellcheck: "false", autocapitalize: "off", autocomplete: "off" });
+  const key = keyField(values.get("key") ?? kept().key ?? "");
   const picker = h("span", { class: "picker" });
   const body = h("div", { class: "view-body" });
 
@@ -60,19 +61,7 @@ export function timelineView(main: HTMLElement, values: URLSearchParams, signal:
     if (newest) keep({ db: newest.name });
     void find();
   };
-  const form = h(
-    "form",
-    {
-      class: "keyform",
-      role: "search",
-      onsubmit: (event: Event) => {
-        event.preventDefault();
-        void find();
-      },
-    },
-    key,
-    h("button", { class: "primary" }, "Find"),
-  );
+  const form = keyForm(key, () => void find());
   const about = "What one key had in each checkpoint of a job, state by state, the oldest first. Checkpoints in which nothing changed stand together; a change has a mark. A click opens the checkpoint.";
   fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Timeline of a key"), picker), h("p", { class: "about" }, about), form, body));
   void schemas().then(

@@ -1,6 +1,7 @@
 // A tree as ARIA has it: one tab stop, arrows to move, branches that load when they are opened.
 import { ApiError } from "./api";
 import { fill, h } from "./dom";
+import { visit } from "./route";
 
 export interface TreeNode {
   label: string;
@@ -14,6 +15,8 @@ export interface TreeNode {
   /** What is not as it should be. */
   warning?: string;
   title?: string;
+  /** The address of its page, which Shift+Enter opens. */
+  page?: string;
   load?: () => Promise<TreeNode[]>;
   /** What Enter and a click do; they open the branch where there is nothing else. */
   act?: () => void;
@@ -91,6 +94,7 @@ export class Tree {
       h("span", { class: "label" }, node.label),
       node.warning ? h("span", { class: "warning" }, node.warning) : null,
       node.detail ? h("span", { class: "detail" }, node.detail) : null,
+      node.page ? h("a", { class: "page", href: node.page, tabindex: -1, "aria-label": "Its page", title: "Its page (Shift+Enter)" }, "↗") : null,
     );
     const element = h("li", { role: "treeitem", "aria-level": level, tabindex: -1, "aria-expanded": node.load || node.children ? "false" : null }, row);
     if (node.load || node.children) element.append(group);
@@ -98,6 +102,7 @@ export class Tree {
     fill(group, ...(item.children ?? []).map((child) => child.element));
     row.addEventListener("click", (event) => {
       this.focus(element);
+      if ((event.target as Element).closest("a")) return;
       const onTwisty = (event.target as Element).classList.contains("twisty");
       if (node.act && !onTwisty) node.act();
       else this.toggle(item);
@@ -147,6 +152,7 @@ export class Tree {
     if (to[event.key]) this.focus(to[event.key]!);
     else if (event.key === "ArrowRight") void this.open(item);
     else if (event.key === "ArrowLeft" && open) current.setAttribute("aria-expanded", "false");
+    else if (event.key === "Enter" && event.shiftKey && item.node.page) visit(item.node.page);
     else if (event.key === "Enter" || event.key === " ") (item.node.act ?? (() => this.toggle(item)))();
   }
 }

@@ -1,14 +1,12 @@
 // Inside an operator: how its states are spread over subtasks and key groups, and its largest keys, as the xray tables have it.
-import { ApiError, Status, Unread } from "./api";
-import { recordsOf, Run } from "./asking";
 import type { Operator } from "./catalog";
 import { Child, fill, h, select } from "./dom";
 import { bytes, count, plural, skew } from "./format";
-import { lackingBox, measure, plainTable, problem } from "./panel";
-import { progressBar } from "./progressbar";
-import { hashOf } from "./route";
+import { measure, plainTable } from "./panel";
+import { Question, Told } from "./question";
+import { hashOf, linkOf } from "./route";
 import { spread } from "./spread";
-import { literal, OWN, table } from "./sql";
+import { literal, table } from "./sql";
 
 /** Sums of a state: whole, of a subtask, or of some key groups. */
 interface Part {
@@ -97,7 +95,7 @@ export function operatorXray(database: string, operator: Operator, signal: Abort
     "Find the largest keys",
     "search for large keys",
     `SELECT state_name, key, entries, bytes ${from("xray_largest")} ORDER BY bytes DESC, entries DESC, key LIMIT ${LARGEST}`,
-    (keys) => (keys.length ? largestKeys(keys, database) : null),
+    (keys) => (keys.length ? largestKeys(keys, (row) => keyPage(database, operator, row)) : null),
   );
   pass<Keys>("Count distinct keys", "pass over the keys", `SELECT * ${from("xray_keys")} ORDER BY state_name`, keysOf);
   if (operator.states.some((state) => state.state_kind === "TIMER"))
@@ -109,86 +107,6 @@ export function operatorXray(database: string, operator: Operator, signal: Abort
     );
   for (const [, question] of passes) question.start(size <= SMALL_FOR_KEYS);
   return h("div", { class: "view-body" }, spreads, passes.map(([holder]) => holder));
-}
-
-interface Asked<T> {
-  holder: HTMLElement;
-  /** The button that asks where nobody has. */
-  label: string;
-  what: string;
-  size: number;
-  sql: string;
-  show: (rows: T[]) => Child;
-  signal: AbortSignal;
-}
-
-/** What the questions about one operator have told already: all read the same files, so what one cannot read the others cannot. */
-class Told {
-  private readonly questions: Question<never>[] = [];
-  private readonly messages = new Set<string>();
-
-  add<T>(question: Question<T>): Question<T> {
-    this.questions.push(question as Question<never>);
-    return question;
-  }
-
-  isNew(message: string): boolean {
-    const known = this.messages.has(message);
-    this.messages.add(message);
-    return !known;
-  }
-
-  /** Asks all that have failed for what can be read. */
-  withoutThem(): void {
-    this.messages.clear();
-    for (const question of this.questions) if (question.failed) void question.ask(true);
-  }
-}
-
-/** What is asked at once where it reads little, else by a button, with progress and an end. */
-class Question<T> {
-  failed = false;
-
-  constructor(
-    private readonly asked: Asked<T>,
-    private readonly told: Told,
-  ) {}
-
-  start(atOnce: boolean): void {
-    if (atOnce) void this.ask();
-    else this.offer();
-  }
-
-  private offer(): void {
-    const { holder, label, size } = this.asked;
-    fill(holder, h("p", {}, h("button", { type: "button", onclick: () => void this.ask() }, label), ` reads about ${bytes(size)}`));
-  }
-
-  async ask(partial = false): Promise<void> {
-    const { holder, sql, show, signal, what } = this.asked;
-    this.failed = false;
-    const progress = (status: Status) => bar.show(status.progress.bytes_read, status.progress.bytes_total, `${bytes(status.progress.bytes_read)} of ${bytes(status.progress.bytes_total)}`);
-    const run = new Run({ sql: OWN + sql, database: null, allow_partial: partial }, progress);
-    const cancel = () => run.cancel();
-    const bar = progressBar(`Progress of the ${what}`, cancel);
-    fill(holder, bar.element);
-    signal.addEventListener("abort", cancel);
-    try {
-      const answer = await run.answer();
-      const lacking: Unread[] = (answer.incomplete ?? []).filter(({ message }) => this.told.isNew(message));
-      if (!signal.aborted) fill(holder, lackingBox(lacking), show(recordsOf<T>(answer)));
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      if (signal.aborted) return;
-      if (error.code === "CANCELLED") this.offer();
-      else {
-        this.failed = true;
-        fill(holder, this.told.isNew(error.message) ? problem(error, partial ? undefined : () => this.told.withoutThem()) : null);
-      }
-    } finally {
-      signal.removeEventListener("abort", cancel);
-    }
-  }
 }
 
 function statesOf(parts: Part[], operator: Operator, cells: number, signal: AbortSignal): Child {
@@ -257,11 +175,16 @@ function about({ is_estimate }: { is_estimate: boolean }, value: number | null, 
   return value === null ? "–" : measure(`${is_estimate ? "≈ " : ""}${told(value)}`);
 }
 
-function largestKeys(keys: LargestKey[], database: string): Child {
+function keyPage(database: string, operator: Operator, { state_name, key }: LargestKey): string {
+  const table = operator.states.find((state) => state.state_name === state_name)?.table_name;
+  return table ? linkOf(database, table, { key }) : hashOf("keys", { key, dbs: database });
+}
+
+function largestKeys(keys: LargestKey[], pageOf: (row: LargestKey) => string): Child {
   return plainTable(
     "The largest keys",
     ["Largest keys", "State", "Entries", "Bytes"],
-    keys.map((row) => [h("a", { class: "link", href: hashOf("keys", { key: row.key, dbs: database }) }, row.key), row.state_name, row.entries, measure(bytes(row.bytes))]),
+    keys.map((row) => [h("a", { class: "link", href: pageOf(row) }, row.key), row.state_name, row.entries, measure(bytes(row.bytes))]),
   );
 }
 
@@ -295,7 +218,7 @@ function orphansOf(found: Orphans[], database: string): Child {
         one.keys,
         one.timers,
         timeText(one.first_timestamp),
-        one.example === null ? "–" : h("a", { class: "link key", href: hashOf("keys", { key: one.example, dbs: database }) }, one.example),
+        one.example === null ? "–" : h("a", { class: "link key", href: linkOf(database, "timers", { key: one.example }) }, one.example),
       ]),
     ),
     h("p", { class: "note" }, "No error by itself: a function may clear its state and leave the timer. Many of them, or years away, are a leak."),

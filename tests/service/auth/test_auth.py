@@ -233,6 +233,24 @@ def test_nothing_is_answered_without_the_right_credentials(door: Door, kind: str
             assert answer.json()["error"]["code"] == "UNAUTHORIZED"
 
 
+def test_whoever_opens_a_link_gets_a_page_that_shows_nothing_of_it(door: Door) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    links = ("/db/native/aggregate?key=key_662", "/db/nobody/aggregate?key=key_662")
+    for credentials in (None, f"Bearer {PREFIX}{'A' * 43}", f"Bearer {door.keys['guest']}"):
+        pages = [door.ask("GET", link, credentials, headers=browser) for link in links]
+
+        assert [page.status_code for page in pages] == [200, 200]
+        assert pages[0].content == pages[1].content
+        assert "www-authenticate" not in pages[0].headers
+    for link in (*links, "/db", "/db/native"):
+        for suffix in (".csv", ".json"):
+            path, _, query = link.partition("?")
+            answer = door.ask("GET", f"{path}{suffix}?{query}", headers=browser)
+            assert (link, answer.status_code) == (link, 401)
+        assert door.ask("GET", link, headers={"accept": "text/html, */*"}).status_code == 401
+        assert door.ask("POST", link, headers=browser).status_code == 401
+
+
 def test_every_part_of_the_service_is_asked_for_credentials(door: Door) -> None:
     closed = {path for _, path in door.routes} - OPEN
 

@@ -1,0 +1,127 @@
+// The page of a key: its rows in a table, and all else that a savepoint has of it.
+import { Answer, ApiError, get } from "./api";
+import { Database } from "./catalog";
+import { cell } from "./cell";
+import { defaultPair, sideBySide } from "./compare";
+import { addressOf, Rows } from "./conditions";
+import { keep } from "./context";
+import { announce, Child, fill, h } from "./dom";
+import { entryTables } from "./entries";
+import { jobOfName, jobsOf, shortName } from "./jobs";
+import { Found, lookup } from "./lookup";
+import { empty, lackingBox, leaveOutButton, plainTable, problem } from "./panel";
+import { action, actions, copyButton, crumbs, files } from "./place";
+import { progressBar } from "./progressbar";
+import { hashOf, linkOf } from "./route";
+import { literal, table as sourceOf } from "./sql";
+
+const MOST = 1000;
+const LONGEST = 200;
+
+export function rowView(rows: Rows, key: string, list: Database[], signal: AbortSignal): Child {
+  const { database, table } = rows;
+  keep({ key, dbs: database });
+  const keyed: Rows = { ...rows, others: { key, ...rows.others } };
+  const own = h("section", { "aria-label": `Rows of ${table}` });
+  const all = h("section", { "aria-label": `All of this key in ${database}`, class: "view-body" });
+  const editor = h("span", {});
+  void showOwn(own, keyed, signal);
+  const history = jobsOf(list).find((job) => job.entry.history === database);
+  if (history) fill(all, h("p", { class: "note" }, "A history has the rows of all checkpoints. The ", action("timeline", hashOf("timeline", { job: history.name, key })), " has every state of the key, checkpoint by checkpoint."));
+  else void showAll(all, editor, keyed, key, list, false, signal);
+  const short = key.length > LONGEST ? `${key.slice(0, LONGEST)}…` : key || "(empty)";
+  return [
+    crumbs([["Databases", linkOf()], [database, linkOf(database)], [table, linkOf(database, table)], [short, null]]),
+    h("div", { class: "view-head" }, h("h1", { class: "key", title: short === key ? null : key }, short)),
+    h("p", { class: "about" }, `A key of ${table}, and all that ${database} has of it.`),
+    actions(elsewhere(rows, key, list), editor, files(table, (format) => addressOf(keyed, format)), copyButton()),
+    h("h2", {}, `In ${table}`),
+    own,
+    h("h2", {}, `All of this key in ${database}`),
+    all,
+  ];
+}
+
+/** The same key in other checkpoints of its job. */
+function elsewhere({ database, table }: Rows, key: string, list: Database[]): Child {
+  const job = jobOfName(list, database);
+  if (!job) return null;
+  const readable = job.databases.filter((one) => one.error === null);
+  const name = list.find((one) => one.name === database)?.alias_of ?? database;
+  const at = readable.findIndex((one) => one.name === name);
+  const beside = (title: string, one: Database | undefined) => (at < 0 || !one ? null : action(`${title}: ${shortName(one)}`, linkOf(one.name, table, { key }), one.name));
+  const pair = readable.length > 1 ? defaultPair(list, database) : null;
+  return [
+    beside("← Older", readable[at + 1]),
+    beside("Newer →", readable[at - 1]),
+    action("Timeline", hashOf("timeline", { job: job.name, key }), "What the key had in each checkpoint of the job"),
+    pair ? action("Diff", hashOf("diff", { ...pair, table, key }), "What differs from the checkpoint before") : null,
+    readable.length > 1 ? action("Side by side", hashOf("keys", { key }), "All of this key, checkpoint beside checkpoint") : null,
+  ];
+}
+
+/** The rows that a program gets at this address. */
+async function showOwn(element: HTMLElement, rows: Rows, signal: AbortSignal): Promise<void> {
+  const stopped = new AbortController();
+  signal.addEventListener("abort", () => stopped.abort());
+  fill(element, progressBar("Progress of the rows", () => stopped.abort()).element);
+  let shown: Child;
+  try {
+    const answer = await get<Answer>(addressOf({ ...rows, others: { limit: String(MOST), ...rows.others } }, "json"), stopped.signal);
+    const more = answer.truncated || answer.row_count >= MOST ? h("p", { class: "banner" }, `These are the first ${answer.row_count} rows.`) : null;
+    shown = [more, answer.row_count ? rowsOf(answer, rows.table) : empty("This table has no row of this key.")];
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    shown = error.code === "CANCELLED" ? h("p", { class: "banner", role: "note" }, "Cancelled") : problem(error);
+  }
+  if (!signal.aborted) fill(element, shown);
+}
+
+/** One row as a list of its columns, several as a table. */
+function rowsOf({ columns, rows }: Answer, table: string): Child {
+  const fields = columns.map((column, at) => ({ ...column, at })).filter(({ name }) => name !== "key");
+  if (rows.length === 1) return plainTable(`The row of ${table}`, ["Column", "Value", "Type"], fields.map(({ name, type, at }) => [name, [cell(rows[0][at], name)], h("code", { class: "note" }, type)]));
+  return plainTable(`The rows of ${table}`, fields.map(({ name }) => name), rows.map((row) => fields.map(({ name, at }) => cell(row[at], name))));
+}
+
+async function showAll(element: HTMLElement, editor: HTMLElement, rows: Rows, key: string, list: Database[], partial: boolean, signal: AbortSignal): Promise<void> {
+  const { database, table } = rows;
+  const stopped = new AbortController();
+  let cancelled = false;
+  signal.addEventListener("abort", () => stopped.abort());
+  const cancel = () => {
+    cancelled = true;
+    stopped.abort();
+  };
+  fill(element, progressBar("Progress of the search", cancel).element);
+  let shown: Child;
+  try {
+    const found = await lookup(database, key, stopped.signal, partial);
+    const state = found.states.find((one) => one.table_name === table && one.condition !== null);
+    const condition = state?.condition ?? `key = ${literal(key)}`;
+    fill(editor, action("Open in the editor", hashOf("query", { db: database, sql: `SELECT *\nFROM ${sourceOf(database, table)}\nWHERE ${condition}`, run: "1" })));
+    shown = entriesOf(found, database, key, list, partial ? null : () => void showAll(element, editor, rows, key, list, true, signal));
+    announce(found.entries.length ? `${found.entries.length} entries found` : "Nothing was found");
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    shown = cancelled ? h("p", { class: "banner", role: "note" }, "Cancelled") : problem(error);
+  }
+  if (!signal.aborted) fill(element, shown);
+}
+
+function entriesOf(found: Found, database: string, key: string, list: Database[], withoutThem: (() => void) | null): Child {
+  const { errors, lacking, entries } = found;
+  return [
+    errors.length
+      ? h(
+          "div",
+          { class: "error", role: "alert" },
+          h("strong", {}, "Not everything could be read"),
+          h("ul", {}, errors.map((error) => h("li", {}, error))),
+          withoutThem && found.mayLeaveOut ? leaveOutButton(withoutThem) : null,
+        )
+      : null,
+    lackingBox(lacking),
+    entries.length ? entryTables([found], sideBySide(list, [database]), key, "h3") : errors.length || lacking.length ? null : empty("No operator has state for this key."),
+  ];
+}
