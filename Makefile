@@ -25,7 +25,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip rewritten compat support reference docs release fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-lists bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip rewritten compat support reference docs release fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ bench-peers: $(INSTALLED) ## run the benchmarks beside Flink's own readers (need
 
 bench-load: $(INSTALLED) ## run 200 clients at once, some of them hostile, while workers are killed
 	$(PY) -m benchmarks.load $(ARGS)
+
+bench-lists: $(INSTALLED) ## list the tables of 3,000 savepoints, cold and after a restart
+	$(PY) -m benchmarks.lists $(ARGS)
 
 bench-encode: $(INSTALLED) ## measure decoding and encoding, a type a row, side by side
 	$(PY) -m benchmarks.encode $(ARGS)

@@ -11,8 +11,10 @@ Reading order:
     onekey.py       writes savepoints with one key of millions of entries
     cache.py        the same queries with and without the cache of decoded states
     load.py         many clients at the same time
+    lookups.py      lookups over HTTP, beside another checkout
     halfopen.py     requests that begin and do not end, while others ask
     servers.py      servers of their own, and their processes
+    lists.py        lists of the tables of thousands of savepoints
     objectstore.py  small questions about a large savepoint in an object store
     spark.py        scans by Spark, on one worker and on two
     peers/          savepointdb beside Flink's own readers

@@ -101,6 +101,9 @@ def _report(layout: str, savepoint: Path, keys: int) -> None:
         rate = f"{found.rows / seconds / 1e6:,.1f} M" if found.rows > 1 else ""
         speed = f"{size / seconds / 1e6:,.0f}" if found.whole else ""
         print(f"| {name} | {spread} | {rate} | {speed} | {found.peak_mib:,.0f} MiB |", flush=True)
+    base = [_seconds_of([sys.executable, "-c", "import pyarrow, duckdb"]) for _ in range(RUNS)]
+    print(f"| a process that imports pyarrow and duckdb | {_time(statistics.median(base))} ", end="")
+    print(f"({_time(min(base))} – {_time(max(base))}) | | | |", flush=True)
     for name, (sql, asked) in PROCESSES.items():
         runs = [_whole_process(sql, asked or savepoint) for _ in range(RUNS)]
         print(f"| `savepointdb query`, whole process: {name} | {_time(statistics.median(runs))} ", end="")
@@ -123,8 +126,11 @@ def _in_process(name: str, savepoint: Path) -> Measured:
 
 
 def _whole_process(sql: str, savepoint: Path) -> float:
+    return _seconds_of([sys.executable, "-m", "service.cli", "query", sql, "--savepoint", str(savepoint)])
+
+
+def _seconds_of(command: list[str]) -> float:
     started = time.perf_counter()
-    command = [sys.executable, "-m", "service.cli", "query", sql, "--savepoint", str(savepoint)]
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - started
 
@@ -325,6 +331,7 @@ DIFFERENCES: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] = 
 }
 
 PROCESSES: dict[str, tuple[str, Path | None]] = {
+    "no table": ("SELECT 1", FLINK),
     "a small savepoint": ("SELECT count(*), max(value) FROM aggregate", FLINK),
     "one key": ("SELECT value FROM aggregate__count WHERE key = 'key_662'", None),
     "count and sum of `count`": ("SELECT count(*), sum(value) FROM aggregate__count", None),

@@ -10,6 +10,7 @@
 Each client has an address of its own, so the server takes each for a user. Every answer is compared with the known content of
 the savepoint. An answer may be right, a typed error that the query deserves, or WORKER_LOST where workers are killed; any other
 is wrong or lost, and the exit code is 1. Memory is that of the serving process, and the proportional share of its workers.
+Lookups alone (`benchmarks.lookups`) come first, beside another checkout with `--against`.
 Half-open connections (`benchmarks.halfopen`) come last, to a server of its own with few files. The exit code is 1, too, where
 another client's lookup takes more than two seconds meanwhile, or where the memory or the log of the server grows.
 """
@@ -39,6 +40,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.halfopen import Siege, besiege
+from benchmarks.lookups import Figures, measured
+from benchmarks.lookups import text_of as lookups_text
 from benchmarks.savepoints import write_savepoint
 from benchmarks.servers import allow_files, cpu_of, resident_bytes, served, shares_bytes, workers_of
 
@@ -250,13 +253,36 @@ def text_of(report: Report) -> str:
     return "\n".join(lines)
 
 
+def compared(root: Path, arguments: argparse.Namespace) -> list[tuple[str, Figures]]:
+    """Measure lookups of this checkout and of another one in turn, and print them."""
+    rounds: list[tuple[str, Figures]] = []
+    sides = [("this", None), ("the other", arguments.against)]
+    for number in range(arguments.rounds):
+        # Who is second finds a machine that is warm.
+        for name, checkout in reversed(sides) if number % 2 else sides:
+            if name == "this" or checkout is not None:
+                figures = measured(
+                    root,
+                    arguments.keys,
+                    arguments.lookup_seconds,
+                    base=BASE,
+                    groups=GROUPS,
+                    checkout=checkout,
+                )
+                rounds.append((name, figures))
+    print(lookups_text(rounds) + "\n")
+    return rounds
+
+
 def main() -> int:
     """Run the clients and print the report; the exit code is 1 if an answer was wrong or lost."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
     parser.add_argument(
         "--clients", type=int, default=200, help="number of clients at the same time (default: 200)"
     )
-    parser.add_argument("--seconds", type=float, default=300, help="duration (default: 300)")
+    parser.add_argument(
+        "--seconds", type=float, default=300, help="duration; 0 for lookups alone (default: 300)"
+    )
     parser.add_argument("--keys", type=int, default=200_000, help="keys of the savepoint (default: 200000)")
     parser.add_argument(
         "--kill-every", type=float, default=5, help="seconds between kills; 0 for none (default: 5)"
@@ -270,11 +296,25 @@ def main() -> int:
     parser.add_argument(
         "--half-open-seconds", type=float, default=120, help="for how long they are held (default: 120)"
     )
+    parser.add_argument(
+        "--lookup-seconds",
+        type=float,
+        default=10,
+        help="each part of the lookups, measured first (default: 10)",
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of lookups (default: 3)")
+    parser.add_argument(
+        "--against", type=Path, help="another checkout, whose lookups are measured in turn with these"
+    )
     parser.add_argument("--json", type=Path, help="also write the report to this file")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="savepointdb-load-"))
     try:
         write_savepoint(folder / "load" / "savepoint", arguments.keys, ("count",))
+        if arguments.lookup_seconds:
+            rounds = compared(folder, arguments)
+            if not arguments.seconds:
+                return int(any(figures.wrong for _, figures in rounds))
         with served(folder) as (server, address):
             stalled = (
                 asyncio.run(stall(server.pid, address, arguments.stalled)) if arguments.stalled else (0, 0)

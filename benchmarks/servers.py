@@ -27,19 +27,31 @@ def allow_files(count: int) -> None:
 
 
 @contextmanager
-def served(root: Path, *options: str, files: int = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(
+    root: Path, *options: str, files: int = 0, checkout: Path | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a server over a folder, and yield it and its address when it is ready.
 
     Args:
         root: the folder.
         options: of the command `serve`.
         files: most files that the server may have open; 0 for the limit of this process.
+        checkout: folder of the code that serves; None for this code.
     """
     command = [sys.executable, "-m", "service.cli", "serve", "--root", str(root), "--port", "0", *options]
     if files:
         command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
     # It logs to a file: a pipe that is not read fills up, and then the server waits for ever.
-    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stderr=log, text=True) as server:
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(
+            command,
+            stderr=log,
+            text=True,
+            cwd=checkout,
+            env=None if checkout is None else os.environ | {"PYTHONPATH": str(checkout)},
+        ) as server,
+    ):
         try:
             while not (logged := re.search(rb"http://\S+(?=/\n)", os.pread(log.fileno(), 4096, 0))):
                 if server.poll() is not None:

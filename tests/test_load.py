@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load import load, stall
+from benchmarks.load import BASE, GROUPS, load, stall
+from benchmarks.lookups import measured, text_of
 from benchmarks.savepoints import write_savepoint
 from benchmarks.servers import served
 
@@ -28,3 +29,12 @@ def test_no_answer_is_wrong_or_lost_while_hostile_queries_run_and_workers_are_ki
         "hostile WORKER_LOST",
         "hostile right",  # what a fast machine finishes
     }
+
+
+@pytest.mark.slow
+def test_lookups_of_many_clients_are_right(tmp_path: Path) -> None:
+    write_savepoint(tmp_path / "load" / "savepoint", 20_000, ("count",))
+    figures = measured(tmp_path, 20_000, 2, base=BASE, groups=GROUPS)
+
+    assert figures.wrong == 0
+    assert "| this | 1 |" in text_of([("this", figures)])
