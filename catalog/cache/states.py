@@ -6,8 +6,8 @@ An entry has all columns of one keyed state, in the order of key groups and keys
 * how it was read: operator, state, serializers, columns;
 * the source code of the readers, and the version of the entry's own layout.
 
-A scan computes the key anew when it is planned. So an entry of files that have changed is never found again. Where a file is
-missing there is no key: the scan reads the savepoint and reports the missing file. Before a process finds an entry for the
+A scan that finds an entry computes the key anew when it is planned. So an entry of files that have changed is never found again. Where a
+file is missing there is no key: the scan reads the savepoint and reports the missing file. Before a process finds an entry for the
 first time, or a file in its place that has changed since, it reads the whole entry and compares its digest.
 
 Only a state that is read repeatedly is worth an entry: one is written, in the background, when a process has scanned a state
@@ -159,6 +159,10 @@ class StateCache:
 
     def find(self, reference: StateReference, state: State) -> CacheEntry | None:
         """Return the entry of a state whose files have not changed since it was made; None if there is none."""
+        first = self._first_keys.get(reference)
+        # To compute the key anew is to look at all files of the state: only an entry that may be used is worth that.
+        if first is not None and self.directory.find(first) is None:
+            return None
         key = self.remember(reference, state)
         path = None if key is None else self.directory.find(key)
         return None if path is None else self._checked(path)
@@ -173,6 +177,10 @@ class StateCache:
         if key is not None:
             self._first_keys.setdefault(reference, key)
         return key
+
+    def knows(self, reference: StateReference) -> bool:
+        """Return whether this process remembers the files of a state."""
+        return reference in self._first_keys
 
     def scanned(self, reference: StateReference, state: State, elapsed_s: float) -> None:
         """Count a scan of a whole state; it may make the state worth an entry."""
@@ -296,7 +304,8 @@ class CacheUse:
             ReaderError: a state cannot be opened.
         """
         for reference in self.states:
-            self.cache.remember(reference, reference.state())
+            if not self.cache.knows(reference):
+                self.cache.remember(reference, reference.state())
 
     def completed(self, elapsed_s: float) -> None:
         """Count the scan, which has read all its splits."""

@@ -236,6 +236,16 @@ def test_an_entry_of_another_process_is_used(cache: StateCache) -> None:
     assert sum(batch.num_rows for batch in split.read()) > 0
 
 
+def test_an_entry_that_another_process_makes_meanwhile_is_used(cache: StateCache, tmp_path: Path) -> None:
+    table = counts(SAMPLE, cache)
+    other = StateCache(cache.directory.path, cache.directory.max_bytes, least_bytes=0)
+    before = table.scan()
+    other.write(reference_of(counts(SAMPLE, other)))
+
+    assert not is_cached(before)
+    assert is_cached(table.scan())
+
+
 @pytest.mark.parametrize("name", ["_metadata", "sst"])
 def test_files_that_changed_or_are_gone_are_not_answered_from_the_cache(
     copied: Path, cache: StateCache, name: str
