@@ -33,6 +33,7 @@ _UNSENT_BYTES = 256 * 1024
 _BACKLOG = 2048
 _MAX_HEADER_BYTES = 64 * 1024
 _INVALID = "Invalid HTTP request received."
+_LENGTH = b"\r\ncontent-length: "
 # Bytes that are parsed at a time: so many bytes are few requests, and of a body they are few calls.
 _PIECE_BYTES, _BODY_PIECE_BYTES = 1024, 4096
 
@@ -43,6 +44,49 @@ class Part(Enum):
     START = "the first byte"
     HEADERS = "the request line or a header"
     BODY = "the body, or what stands behind it"
+
+
+class _Sending:
+    """The transport of one answer: the head waits for the first bytes of a body, so that both are one call of the system, and one packet.
+
+    Only a head with the length of its body waits: of others, nobody knows when a body follows.
+
+    Args:
+        transport: of the connection.
+    """
+
+    __slots__ = ("_has_begun", "_head", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._has_begun = False
+        self._head = b""
+
+    def write(self, content: bytes) -> None:
+        """Send bytes, or keep them if they are the head."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.writelines((head, content))
+        elif not self._has_begun and _LENGTH in content:
+            self._head = content
+        else:
+            self._transport.write(content)
+        self._has_begun = True
+
+    def flush(self) -> None:
+        """Send the head if it still waits."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+    def close(self) -> None:
+        """Send the head if it still waits, and close the connection."""
+        self.flush()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closed, or about to be."""
+        return self._transport.is_closing()
 
 
 def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asyncio.Protocol]:
@@ -56,6 +100,7 @@ def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asynci
     class Protocol(HttpToolsProtocol):
         _stalled: asyncio.TimerHandle | None = None
         _connection: Connection | None = None
+        _sending: _Sending | None = None
         # The thing that the connection waits for, and the request before it.
         _awaited: tuple[Wait | None, Any] = (Wait.HEADERS, None)
         _part = Part.START
@@ -99,6 +144,7 @@ def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asynci
                 raise ValueError(f"expected one Host header, found {hosts}")
             self._part, self._header_bytes = Part.BODY, 0
             super().on_headers_complete()
+            self.cycle.transport = self._sending = _Sending(self.transport)  # type: ignore[assignment]
 
         def on_body(self, body: bytes) -> None:
             self._header_bytes = 0
@@ -111,6 +157,9 @@ def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asynci
             super().on_message_complete()
 
         def on_response_complete(self) -> None:
+            # An answer without a body ends with its head.
+            if self._sending is not None:
+                self._sending.flush()
             super().on_response_complete()
             if self._held and not self.transport.is_closing():
                 self.loop.call_soon(self._parse_held)

@@ -142,6 +142,23 @@ def test_requests_that_come_together_are_answered_in_turn(besieged: tuple[int, s
 
 
 @pytest.mark.slow
+def test_the_head_of_an_answer_comes_with_its_body_and_also_without_one(besieged: tuple[int, str]) -> None:
+    _, address = besieged
+    body = httpx.Request("POST", address, json={"sql": LOOKUP}).content
+    with connected(address) as connection:
+        for request, end in ((GET, b'{"status":"ok"}'), (LONG % len(body) + body, b"}")):
+            connection.sendall(request)
+            answer = connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert answer.endswith(end)
+        connection.sendall(GET.replace(b"GET /healthz", b"HEAD /db/native/absent.csv"))
+        head = connection.recv(65536)
+
+    assert b"\r\ncontent-length: " in head
+    assert head.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.slow
 def test_what_is_no_request_behind_a_request_ends_the_connection(besieged: tuple[int, str]) -> None:
     _, address = besieged
     with connected(address) as connection:
