@@ -134,6 +134,7 @@ def create_app(
     app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)
     app.state.trino = trino.Statements(catalog, all_queries, settings)
     assets = read_assets()
+    app.add_middleware(query.PlainQueries)
     # Behind the gate: what it takes for the page gets the page, and no rows.
     app.add_middleware(OpenedLinks, assets=assets)
     # The middleware added last runs first: a request without credentials is refused before its body is read.

@@ -6,21 +6,22 @@ JSON has at most `max_rows` rows; other formats have all rows, unless `max_rows`
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.answers import ANSWERS, QueryAnswer, accepted_format, answer, max_rows_of
+from service.api.answers import ANSWERS, JSON, QueryAnswer, accepted_format, answer, max_rows_of
 from service.api.state import ServiceState, State
 from service.auth.principal import Principal
 from service.auth.user import Caller, caller_of
 from service.encode import Format
 from service.engines.registry import AUTO, Role, choices_text, local_engine, titles_of
+from service.http.errors import EXPECTED, on_error
 from service.queries.request import QueryRequest
 from service.saved.parameters import with_values
 from service.sql.parser import DIALECT
@@ -114,24 +115,7 @@ class QueryBody(BaseModel):
         )
 
 
-class _DirectRoute(APIRoute):
-    """A route that reads plain requests itself, in a part of FastAPI's time; FastAPI reads all others, and says what is wrong."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of a request; FastAPI calls this."""
-        any_other = super().get_route_handler()
-
-        async def handle(request: Request) -> Response:
-            body = await _plain_body(request)
-            if body is None:
-                return await any_other(request)
-            service: ServiceState = request.app.state.service
-            return await query(body, request, service, caller_of(request), request.headers.get("accept"))
-
-        return handle
-
-
-router = APIRouter(prefix="/api", tags=["query"], route_class=_DirectRoute)
+router = APIRouter(prefix="/api", tags=["query"])
 
 
 @router.post("/query", response_model=QueryAnswer, responses=ANSWERS)
@@ -149,12 +133,58 @@ async def query(
     return await answer(request, service, started, wanted)
 
 
-async def _plain_body(request: Request) -> QueryBody | None:
-    """Return the body of a request; None if it is not plain JSON, or not a query."""
-    if request.headers.get("content-type") != "application/json":
-        return None
+class PlainQueries:
+    """The middleware that answers plain requests for queries itself, in a part of FastAPI's time.
+
+    It answers with JSON what is JSON and a query; FastAPI answers all others, and says what is wrong.
+
+    Args:
+        app: the application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request; the signature is ASGI's."""
+        if scope["type"] != "http" or scope["path"] != _PATH or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        body, content = await _plain_body(request)
+        if body is None:
+            await self._app(scope, receive if content is None else _replayed(content, receive), send)
+            return
+        service: ServiceState = request.app.state.service
+        response: Response
+        try:
+            response = await query(body, request, service, caller_of(request), JSON.media_type)
+        except EXPECTED as error:
+            response = await on_error(request, error)
+        await response(scope, receive, send)
+
+
+async def _plain_body(request: Request) -> tuple[QueryBody | None, bytes | None]:
+    """Return the body of a request, None if it is not plain JSON or not a query; and its content, None if it was not read."""
+    headers = request.headers
+    if headers.get("content-type") != "application/json" or headers.get("accept", "*/*") not in _PLAIN:
+        return None, None
     content = await request.body()
     try:
-        return QueryBody.model_validate(json.loads(content))
+        return QueryBody.model_validate(json.loads(content)), content
     except (ValueError, RecursionError):
-        return None
+        return None, content
+
+
+def _replayed(content: bytes, receive: Receive) -> Receive:
+    """Return a function that receives a body once more, and then what follows."""
+    waiting: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
+
+
+_PATH = "/api/query"
+_PLAIN = frozenset({"*/*", JSON.media_type})

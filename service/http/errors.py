@@ -56,6 +56,9 @@ FAILURES: dict[int | str, dict[str, Any]] = {
 }
 """The failures of a call, for the description of the API."""
 
+EXPECTED = (QueryError, CatalogError, ReaderError)
+"""The errors that a request may end with."""
+
 
 def error_body(error: QueryError) -> ErrorBody:
     """Return the part of an error that clients see."""
@@ -86,13 +89,14 @@ def raw_response(error: QueryError) -> bytes:
 
 def install_error_handlers(app: FastAPI) -> None:
     """Install handlers for all errors, so that every answer has the documented form."""
-    for kind in (QueryError, CatalogError, ReaderError, Exception):
-        app.add_exception_handler(kind, _on_error)
+    for kind in (*EXPECTED, Exception):
+        app.add_exception_handler(kind, on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_error)
 
 
-async def _on_error(request: Request, error: Exception) -> Response:
+async def on_error(request: Request, error: Exception) -> Response:
+    """Return the HTTP answer for any error; one that nobody expects is logged."""
     found = query_error_of(error)
     if found.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.error("%s %s: %s", request.method, request.url.path, found.detail, exc_info=error)

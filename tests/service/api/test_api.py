@@ -76,6 +76,45 @@ def test_an_answer_has_rows_and_says_how_they_came_about(client: httpx.Client) -
     }
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"sql": ONE_KEY},
+        {"sql": ONE_KEY, "max_rows": "1", "max_bytes": 1000},
+        {"sql": "SELECT 1 AS one, NULL AS none"},
+        {"sql": "SELECT nothing FROM native.aggregate"},
+        {"sql": "SELECT * FROM absent.aggregate"},
+        {"sql": ONE_KEY, "max_row": 1},
+        {"sql": ONE_KEY, "parameters": {"a": []}},
+        {},
+        [],
+        "SELECT 1",
+        None,
+    ],
+)
+def test_a_plain_request_is_answered_as_any_other(client: httpx.Client, body: Any) -> None:
+    content = json.dumps(body)
+    answers = [
+        client.post("/api/query", content=text, headers={"content-type": kind})
+        for text, kind in (
+            (content, "application/json"),
+            (content, "application/json; charset=utf-8"),
+            (content[:-1], "application/json"),
+            (content[:-1], "application/json; charset=utf-8"),
+        )
+    ]
+
+    whole, again, cut, cut_again = (answer.status_code for answer in answers)
+    assert (whole, cut) == (again, cut_again)
+    assert cut == 400
+    shown = [without_chance(answer.json()) for answer in answers]
+    assert (shown[0], shown[2]) == (shown[1], shown[3])
+
+
+def without_chance(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in answer.items() if name not in ("query_id", "elapsed_ms")}
+
+
 def test_max_rows_cuts_the_answer_and_says_so(client: httpx.Client) -> None:
     answer = ask(client, "SELECT * FROM native.aggregate", max_rows=3).json()
 
