@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from catalog.cache.states import CacheEntry, CacheFile, CacheUse, Chunk, StateCache
 from catalog.predicate import ANYTHING, Predicate
-from catalog.references import SavepointReference, StateReference
+from catalog.references import SavepointReference, StateReference, open_savepoint
 from catalog.scan import Scan, Split
 from catalog.splits import CachedSplit, Output, StateSplit
 from catalog.table import Extent, Table
@@ -44,6 +44,8 @@ from readers import (
 STATE_NAME = "state_name"
 # As much as the chunks of cache entries have (`CHUNK_BYTES`), so that a chunk and a split stand for each other.
 SPLIT_BYTES = 32 << 20
+# Key groups of so many bytes are walked, or asked, for keys on this machine in less time than the cache decodes their row groups.
+_WALKED_BYTES = SPLIT_BYTES
 _UNIFIED = (
     "key",
     "namespace",
@@ -297,6 +299,16 @@ class StatesTable(Table):
         shown, own = self.schema.field("key").type, state.schema.field("key").type
         return state.key_groups_of(keys) if shown.equals(own) or not pa.types.is_string(shown) else None
 
+    def _is_quick(self, state: State, groups: frozenset[int] | None) -> bool:
+        """Return whether keys of these key groups are found faster in the savepoint than in the cache."""
+        wanted = (
+            size_bytes
+            for part in state.parts
+            for group, size_bytes in part.source.key_group_bytes(part.name) or ()
+            if groups is None or group in groups
+        )
+        return sum(wanted) <= _WALKED_BYTES and open_savepoint(self.savepoint).location.is_local
+
     def _splits(
         self,
         known: TableState,
@@ -336,7 +348,11 @@ class StatesTable(Table):
                 may_be_partial=may_be_partial,
             )
 
-        entry = self._cache.find(reference, state) if self._cache and parts else None
+        entry = None
+        if self._cache is not None and parts:
+            self._cache.remember(reference, lambda: state)
+            if keys is None or not self._is_quick(state, groups):
+                entry = self._cache.find(reference, state)
         if entry is not None:
             sizes = {
                 number: dict(state.parts[number].source.key_group_bytes(state.parts[number].name) or ())

@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 LEAST_BYTES = 4 << 20
 SLOW_SCAN_S = 1.0
 CHUNK_BYTES = 32 << 20
-_LAYOUT_VERSION = 2
+_LAYOUT_VERSION = 3
 _CHUNKS = b"savepointdb.chunks"
-# A lookup of a key reads a whole row group, so row groups are small. Every read begins with the footer, which lists all of
-# them, so those of a large file are larger.
-_ROW_GROUP_ROWS, _ROW_GROUP_ROWS_OF_LARGE, _LARGE_BYTES = 1 << 14, 1 << 17, 256 << 20
+# A lookup reads whole row groups, so they are small; but to begin one takes as long as 10,000 rows of it. Every read begins with
+# the footer, which lists all of them, so those of a large file are larger.
+_ROW_GROUP_ROWS, _ROW_GROUP_ROWS_OF_LARGE, _LARGE_BYTES = 1 << 16, 1 << 17, 256 << 20
 # To begin a page takes time; 1 MiB ends it in any case.
 _PAGE_ROWS = _ROW_GROUP_ROWS_OF_LARGE
 _SORTED_BYTES = 64 << 20
@@ -163,24 +163,25 @@ class StateCache:
         # To compute the key anew is to look at all files of the state: only an entry that may be used is worth that.
         if first is not None and self.directory.find(first) is None:
             return None
-        key = self.remember(reference, state)
+        key = self._key_of(reference, state)
         path = None if key is None else self.directory.find(key)
         return None if path is None else self._checked(path)
 
-    def remember(self, reference: StateReference, state: State) -> str | None:
+    def remember(self, reference: StateReference, state: Callable[[], State]) -> None:
         """Remember which files a state had when this process opened it; every process that reads it must.
 
-        Returns:
-            The key of its entry; None for a state that has none.
+        Raises:
+            ReaderError: the state is not known yet, and cannot be opened.
         """
+        if reference not in self._first_keys:
+            self._key_of(reference, state())
+
+    def _key_of(self, reference: StateReference, state: State) -> str | None:
+        """Return the key of the entry of a state, the first of which is remembered; None for a state that has none."""
         key = cache_key(reference, state) if _is_cacheable(state, self._least_bytes) else None
         if key is not None:
             self._first_keys.setdefault(reference, key)
         return key
-
-    def knows(self, reference: StateReference) -> bool:
-        """Return whether this process remembers the files of a state."""
-        return reference in self._first_keys
 
     def scanned(self, reference: StateReference, state: State, elapsed_s: float) -> None:
         """Count a scan of a whole state; it may make the state worth an entry."""
@@ -304,8 +305,7 @@ class CacheUse:
             ReaderError: a state cannot be opened.
         """
         for reference in self.states:
-            if not self.cache.knows(reference):
-                self.cache.remember(reference, reference.state())
+            self.cache.remember(reference, reference.state)
 
     def completed(self, elapsed_s: float) -> None:
         """Count the scan, which has read all its splits."""

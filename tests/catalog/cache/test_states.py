@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import shutil
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import catalog
-from catalog import Catalog
+from catalog import Catalog, statetables
 from catalog.cache import states as module
 from catalog.cache.files import CacheDirectory
 from catalog.cache.states import StateCache
@@ -77,6 +78,14 @@ def is_cached(scan: Scan) -> bool:
     return bool(scan.splits) and all(isinstance(split, CachedSplit) for split in scan.splits)
 
 
+@contextlib.contextmanager
+def reading_keys_from_the_cache() -> Iterator[None]:
+    """Have no key group be small enough to look up a key in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statetables, "_WALKED_BYTES", -1)
+        yield
+
+
 # ---- the same rows ----
 
 
@@ -115,7 +124,9 @@ def check_predicates(table: StateTable, plain: StateTable) -> None:
             assert rows(scan) == rows(plain.scan(columns, **condition)), (table.name, name)
             assert scan.bytes_read == 0
     if not pa.types.is_nested(plain.schema.field("key").type):
-        assert rows(table.scan(key=key)) == rows(plain.scan(key=key)), table.name
+        with reading_keys_from_the_cache():
+            assert is_cached(table.scan(key=key))
+            assert rows(table.scan(key=key)) == rows(plain.scan(key=key)), table.name
     both = Predicate({"key": (key,), "_subtask": (subtask,)})
     kept = Counter(
         {
@@ -228,7 +239,8 @@ def test_an_entry_of_another_process_is_used(cache: StateCache) -> None:
     cache.write(reference_of(counts(SAMPLE, cache)))
     other: StateCache = pickle.loads(pickle.dumps(cache))
 
-    scan = counts(SAMPLE, other).scan(key="key_662")
+    with reading_keys_from_the_cache():
+        scan = counts(SAMPLE, other).scan(key="key_662")
 
     assert is_cached(scan)
     assert [row["value"] for row in scan.to_arrow().to_pylist()] == [11290]
@@ -244,6 +256,19 @@ def test_an_entry_that_another_process_makes_meanwhile_is_used(cache: StateCache
 
     assert not is_cached(before)
     assert is_cached(table.scan())
+
+
+def test_a_key_is_looked_up_in_the_savepoint_where_its_key_group_is_small(cache: StateCache) -> None:
+    table = counts(SAMPLE, cache)
+    cache.write(reference_of(table))
+
+    looked_up = table.scan(key="key_662")
+    group = looked_up.to_arrow().column("_key_group")[0].as_py()
+    whole = table.scan(_key_group=group)
+
+    assert not is_cached(looked_up)
+    assert is_cached(whole)
+    assert rows(looked_up) <= rows(whole)
 
 
 @pytest.mark.parametrize("name", ["_metadata", "sst"])
@@ -315,7 +340,8 @@ def test_a_corrupt_entry_is_dropped_and_the_savepoint_answers(cache: StateCache)
 
     with pytest.raises(CorruptCacheError, match="expected a cache file of digest"):
         other.directory.check(path)
-    scan = counts(SAMPLE, other).scan(key="key_662")
+    with reading_keys_from_the_cache():
+        scan = counts(SAMPLE, other).scan(key="key_662")
 
     assert [row["value"] for row in scan.to_arrow().to_pylist()] == [11290]
     assert scan.bytes_read > 0
