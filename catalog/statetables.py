@@ -183,6 +183,11 @@ class StatesTable(Table):
             for group, _ in part.source.key_group_bytes(part.name) or ()
         )
 
+    @cached_property
+    def _whole_splits(self) -> dict[StateReference, tuple[CacheEntry, tuple[CachedSplit, ...]]]:
+        """The last entry of each state, with the splits of all its rows: the next query of a dashboard has the same."""
+        return {}
+
     def reference(self, state: TableState) -> StateReference:
         """Return what finds a state again in another process."""
         known = state.state
@@ -354,18 +359,15 @@ class StatesTable(Table):
             if keys is None or not self._is_quick(state, groups):
                 entry = self._cache.find(reference, state)
         if entry is not None:
-            sizes = {
-                number: dict(state.parts[number].source.key_group_bytes(state.parts[number].name) or ())
-                for number in parts
-            }
-            for chunk, key_groups, row_groups in _cached_chunks(entry, parts, groups):
-                size_bytes = sum(sizes[chunk.part][group] for group in key_groups)
-                yield CachedSplit(
-                    origin=split(chunk.part, key_groups, size_bytes),
-                    file=entry.file,
-                    row_groups=row_groups,
-                    cached_bytes=sum(entry.row_group_bytes[number] for number in row_groups),
-                )
+            is_whole = (
+                keys is None and groups is None and len(parts) == len(state.parts) and not may_be_partial
+            )
+            kept = self._whole_splits.get(reference) if is_whole else None
+            if kept is None or kept[0] is not entry:
+                kept = entry, tuple(_cached_splits(entry, state, parts, groups, split))
+                if is_whole:
+                    self._whole_splits[reference] = kept
+            yield from kept[1]
             return
         for number in sorted(parts):
             part = state.parts[number]
@@ -475,6 +477,28 @@ def _key_groups(predicate: Predicate, keys: tuple[tuple[int, Any], ...] | None) 
     if asked is None:
         return groups
     return frozenset(asked) if groups is None else groups & frozenset(asked)
+
+
+def _cached_splits(
+    entry: CacheEntry,
+    state: State,
+    parts: Set[int],
+    wanted: frozenset[int] | None,
+    origin: Callable[[int, frozenset[int] | None, int], StateSplit],
+) -> Iterator[CachedSplit]:
+    """Yield the splits of a cached state that may have wanted rows, each with the split of the savepoint that it replaces."""
+    sizes = {
+        number: dict(state.parts[number].source.key_group_bytes(state.parts[number].name) or ())
+        for number in parts
+    }
+    for chunk, key_groups, row_groups in _cached_chunks(entry, parts, wanted):
+        size_bytes = sum(sizes[chunk.part][group] for group in key_groups)
+        yield CachedSplit(
+            origin=origin(chunk.part, key_groups, size_bytes),
+            file=entry.file,
+            row_groups=row_groups,
+            cached_bytes=sum(entry.row_group_bytes[number] for number in row_groups),
+        )
 
 
 def _cached_chunks(

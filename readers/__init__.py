@@ -189,6 +189,7 @@ if TYPE_CHECKING:
     from readers.states import State, StatePart, UnreadHandle
     from readers.storage.cachefolder import cache_directory
     from readers.storage.filesystems import FileSystem, Listing, absolute
+    from readers.storage.knownfiles import KnownFiles
     from readers.storage.location import (
         DEFAULT_OPTIONS,
         METADATA_FILE_NAME,
@@ -265,6 +266,7 @@ __all__ = [
     "JobClasses",
     "JobPlan",
     "KeySurvey",
+    "KnownFiles",
     "KryoInput",
     "KryoReader",
     "KryoRegistration",
@@ -451,6 +453,7 @@ _HOMES = {
     "JavaObject": "readers.javaio:JavaObject",
     "JavaType": "readers.classfiles.signatures:JavaType",
     "JobClasses": "readers.jobclasses.jobclasses:JobClasses",
+    "KnownFiles": "readers.storage.knownfiles:KnownFiles",
     "JobPlan": "readers.stateinfo.plans:JobPlan",
     "KEY_GROUP": "readers.columnnames:KEY_GROUP",
     "KRYO_2_24": "readers.serializers.kryo.settings:KRYO_2_24",

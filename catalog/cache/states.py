@@ -27,6 +27,7 @@ import json
 import os
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -45,7 +46,7 @@ from catalog.references import StateReference, open_savepoint
 from readers import KEY_GROUP, ReaderError, key_group_chunks
 
 if TYPE_CHECKING:
-    from readers import State, StatePart
+    from readers import KnownFiles, State, StatePart
 
 LEAST_BYTES = 4 << 20
 SLOW_SCAN_S = 1.0
@@ -59,6 +60,8 @@ _ROW_GROUP_ROWS, _ROW_GROUP_ROWS_OF_LARGE, _LARGE_BYTES = 1 << 16, 1 << 17, 256 
 _PAGE_ROWS = _ROW_GROUP_ROWS_OF_LARGE
 _SORTED_BYTES = 64 << 20
 _OPEN_FOOTERS = 16
+# Each holds the paths of the files of a state.
+_KNOWN_KEYS = 256
 _CACHES_OF_A_PROCESS = 8
 
 
@@ -145,7 +148,8 @@ class StateCache:
         self._least_bytes = least_bytes
         self._slow_scan_s = slow_scan_s
         self._lock = threading.Lock()
-        self._known: dict[Path, CacheEntry] = {}
+        self._known: dict[str, CacheEntry] = {}
+        self._keys: dict[StateReference, _KnownKey] = {}
         self._scans: dict[str, int] = {}
         self._first_keys: dict[StateReference, str] = {}
         self._waiting: queue.SimpleQueue[StateReference | None] = queue.SimpleQueue()
@@ -161,11 +165,18 @@ class StateCache:
         """Return the entry of a state whose files have not changed since it was made; None if there is none."""
         first = self._first_keys.get(reference)
         # To compute the key anew is to look at all files of the state: only an entry that may be used is worth that.
-        if first is not None and self.directory.find(first) is None:
+        if first is not None and first not in self._known and self.directory.find(first) is None:
             return None
         key = self._key_of(reference, state)
-        path = None if key is None else self.directory.find(key)
-        return None if path is None else self._checked(path)
+        if key is None:
+            return None
+        known = self._known.get(key)
+        found = None if known is None else self._checked(key, known.file.path)
+        if found is not None:
+            return found
+        # Another process may have written it anew, of another digest.
+        path = self.directory.find(key)
+        return None if path is None else self._checked(key, path)
 
     def remember(self, reference: StateReference, state: Callable[[], State]) -> None:
         """Remember which files a state had when this process opened it; every process that reads it must.
@@ -178,10 +189,20 @@ class StateCache:
 
     def _key_of(self, reference: StateReference, state: State) -> str | None:
         """Return the key of the entry of a state, the first of which is remembered; None for a state that has none."""
-        key = cache_key(reference, state) if _is_cacheable(state, self._least_bytes) else None
-        if key is not None:
-            self._first_keys.setdefault(reference, key)
-        return key
+        known = self._keys.get(reference)
+        if known is not None and known.is_still_of(state):
+            return known.key
+        if not _is_cacheable(state, self._least_bytes):
+            return None
+        found = _found_key(reference, state)
+        if found is None:
+            return None
+        self._first_keys.setdefault(reference, found.key)
+        if found.files is not None:
+            if len(self._keys) >= _KNOWN_KEYS:
+                self._keys.clear()
+            self._keys[reference] = found
+        return found.key
 
     def scanned(self, reference: StateReference, state: State, elapsed_s: float) -> None:
         """Count a scan of a whole state; it may make the state worth an entry."""
@@ -240,14 +261,14 @@ class StateCache:
         self._stopping.set()
         self.flush()
 
-    def _checked(self, path: Path) -> CacheEntry | None:
+    def _checked(self, key: str, path: Path) -> CacheEntry | None:
         try:
             status = path.stat()
             identity = EntryIdentity.of(status)
-            known = self._known.get(path)
-            if known is None or known.file.identity != identity:
+            known = self._known.get(key)
+            if known is None or (known.file.path, known.file.identity) != (path, identity):
                 self.directory.check(path)
-                self._known[path] = known = _entry_of(path, identity)
+                self._known[key] = known = _entry_of(path, identity)
         except CorruptCacheError:
             self.directory.drop(path)
             return None
@@ -319,19 +340,44 @@ class CacheUse:
 
 def cache_key(reference: StateReference, state: State) -> str | None:
     """Return a digest of the files and the types of a state, as hex digits; None where one of the files is missing."""
+    found = _found_key(reference, state)
+    return None if found is None else found.key
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownKey:
+    """The key of a state, and what it was made from.
+
+    Attributes:
+        key: the key.
+        state: the state, as long as its savepoint is open.
+        files: what tells whether the files are unchanged; None where they must be looked for.
+    """
+
+    key: str
+    state: weakref.ref[State]
+    files: KnownFiles | None
+
+    def is_still_of(self, state: State) -> bool:
+        """Return whether it is the key of this state still; False if that would take longer than to make the key."""
+        return self.state() is state and self.files is not None and self.files.are_unchanged()
+
+
+def _found_key(reference: StateReference, state: State) -> _KnownKey | None:
+    """Look for all files of a state, and make its key; None where one is missing."""
     savepoint = open_savepoint(reference.savepoint)
     location = savepoint.location
     try:
         handles = [
             handle for part in state.parts for handle in part.source.streams() if handle.path is not None
         ]
-        files = [
-            (str(found.location), *found.identity, found.start, found.size_bytes)
-            for found in location.resolve_all(handles)
-        ]
-        files.append((str(location.metadata), *location.identity(location.metadata), 0, 0))
+        found = location.resolve_all(handles)
+        metadata = location.identity(location.metadata)
+        known = location.known_files(metadata, zip(handles, found, strict=True))
     except ReaderError:
         return None
+    files = [(str(file.location), *file.identity, file.start, file.size_bytes) for file in found]
+    files.append((str(location.metadata), *metadata, 0, 0))
     entries = [
         [part.source.subtask, *(tree.serializer_name for tree in part.entry.serializers())]
         for part in state.parts
@@ -342,7 +388,8 @@ def cache_key(reference: StateReference, state: State) -> str | None:
         _LAYOUT_VERSION, _readers_version(), reference.savepoint.version, reference.savepoint.state_info, jars,
         reference.operator_id, state.kind.value, state.name, state.max_parallelism, str(state.schema), entries, files,
     ]  # fmt: skip
-    return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
+    key = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
+    return _KnownKey(key, weakref.ref(state), known)
 
 
 def _is_cacheable(state: State, least_bytes: int) -> bool:

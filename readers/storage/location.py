@@ -40,6 +40,7 @@ from readers.storage.filesystems import (
     Stream,
     storage_errors,
 )
+from readers.storage.knownfiles import KnownFiles
 from readers.storage.paths import PathRules, check_recorded, outside_roots
 from readers.storage.remote import Client, FetchedRanges, RemoteFileSystem, RemoteStream
 from readers.storage.schemes import credential_variables
@@ -474,6 +475,41 @@ class SavepointLocation:
         """Find the files of handles as they are now; each local folder is looked at once, each file for itself."""
         folders: dict[str, str] = {}
         return self.each(lambda handle: self._resolved(handle, folders), handles)
+
+    def known_files(
+        self, metadata: FileIdentity, found: Iterable[tuple[StreamStateHandle, ResolvedFile]]
+    ) -> KnownFiles | None:
+        """Return what tells later whether files are unchanged since they were found.
+
+        Args:
+            metadata: the identity of `_metadata` when they were found.
+            found: handles of files, and their files.
+
+        Returns:
+            None where only a new search tells: a file is remote, or a link, or was looked for in a folder that is there without it.
+        """
+        if not self.is_local:
+            return None
+        folders = {self.exclusive_directory.path: self.exclusive_directory.path}
+        absent: set[str] = set()
+        files = {self.metadata.path: metadata}
+        for handle, file in found:
+            for _, candidate in self._ordered(handle.path or "", relative=handle.is_relative):
+                folder, name = os.path.split(candidate.path)
+                if not self._is_reachable(candidate):
+                    continue
+                if folder not in folders and folder not in absent:
+                    if os.path.lexists(folder):
+                        folders[folder] = os.path.realpath(folder)
+                    else:
+                        absent.add(folder)
+                if folder in folders:
+                    if os.path.join(folders[folder], name) != file.location.path:
+                        return None
+                    break
+            if files.setdefault(file.location.path, file.identity) != file.identity:
+                return None
+        return KnownFiles(folders=tuple(folders.items()), absent=tuple(absent), files=tuple(files.items()))
 
     def _resolved(self, handle: StreamStateHandle, folders: dict[str, str] | None) -> ResolvedFile:
         location, identity = self._find(handle, folders)
