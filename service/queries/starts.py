@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -45,8 +46,8 @@ class _Start(Generic[_Started]):
             self._tell(self.future.set_result, started)
 
     def _tell(self, tell: Callable[..., None], outcome: object) -> None:
-        # The loop may have ended, and with it everybody who waits.
-        if not self._loop.is_closed():
+        # The loop may have ended, and with it everybody who waits; to ask it whether it has would be too early.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._told, tell, outcome)
 
     def _told(self, tell: Callable[..., None], outcome: object) -> None:
