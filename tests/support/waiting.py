@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 _Value = TypeVar("_Value")
 
