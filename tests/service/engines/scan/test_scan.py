@@ -152,10 +152,6 @@ def test_a_limit_ends_the_scan() -> None:
     assert query.truncated
 
 
-# A pool that starts no worker for so long starts none before it loses one.
-_SETTLING_S = 0.5
-
-
 class Service:
     """Queries of workers over a savepoint."""
 
@@ -176,15 +172,21 @@ def service() -> Iterator[Service]:
 def stopped_workers(service: Service) -> set[int]:
     """Stop all workers, also those that the pool has begun to start, and return their process ids."""
     answer(service.queries, LOOKUP)
+    pool = service.engine.pool
     stopped: set[int] = set()
-    settled = time.monotonic() + _SETTLING_S
-    while time.monotonic() < settled:
-        for number in set(service.engine.pool.processes) - stopped:
+
+    def are_all_stopped() -> bool:
+        # A worker that is being started is missing until it is among the processes.
+        with pool._lock:
+            is_whole = pool._missing <= 0
+        running = set(pool.processes) - stopped
+        for number in running:
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGSTOP)
-            stopped.add(number)
-            settled = time.monotonic() + _SETTLING_S
-        time.sleep(0.01)
+        stopped.update(running)
+        return is_whole and not running
+
+    wait_until(are_all_stopped)
     return stopped
 
 
@@ -223,7 +225,9 @@ def test_a_process_that_dies_costs_no_other_query(service: Service) -> None:
 @pytest.mark.slow
 def test_a_late_lookup_ends_with_its_process(service: Service) -> None:
     stopped = stopped_workers(service)
-    late = service.queries.start(QueryRequest(sql=LOOKUP, timeout_s=0.3))
+    late = service.queries.start(QueryRequest(sql=LOOKUP, timeout_s=600))
+    wait_until(lambda: service.engine.pool._busy)
+    late.check(time.monotonic() + 601)
     with late, pytest.raises(QueryError) as raised:
         list(late.batches())
     wake(service, stopped)
