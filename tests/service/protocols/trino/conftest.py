@@ -26,7 +26,7 @@ class Speaker:
     """Sends statements as clients do, and keeps the answers."""
 
     def __init__(self, address: str, **headers: str) -> None:
-        self.http = httpx.Client(base_url=address, timeout=30)
+        self.http = httpx.Client(base_url=address, timeout=60)
         self.headers = {
             "X-Trino-User": "alice",
             "X-Trino-Catalog": "flink",
@@ -54,6 +54,13 @@ class Speaker:
             if "nextUri" not in found[-1]:
                 return found
             response = self.http.get(found[-1]["nextUri"], headers={**self.headers, **headers})
+
+    def running(self, sql: str, **headers: str) -> dict[str, Any]:
+        """The first page that shows that the query runs: before it, the query may not have started."""
+        page: dict[str, Any] = self.post(sql, **headers).json()
+        while page["stats"]["state"] != "RUNNING":
+            page = self.http.get(page["nextUri"], headers={**self.headers, **headers}).json()
+        return page
 
     def rows(self, sql: str, **headers: str) -> list[list[Any]]:
         pages = self.pages(sql, **headers)
