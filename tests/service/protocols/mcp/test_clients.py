@@ -31,6 +31,7 @@ from service.auth.keys import PREFIX, KeyFile
 from service.cli import main
 from service.settings import Settings
 from tests.support.agents import HEADERS, VERSION, Agent, conversation, job_in, recorded
+from tests.support.checking import stop_check
 from tests.support.paths import DATA, PROJECT
 from tests.support.waiting import awaited, wait_until
 
@@ -391,7 +392,7 @@ def test_a_check_that_is_cancelled_ends_before_it_is_done(doors: Doors) -> None:
         )
     )
     asking.start()
-    wait_until(lambda: doors.state.checks.open == 1)
+    stop_check(doors.state.checks)
 
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
     assert agent.post(json.dumps(cancelled).encode()).status_code == 202
