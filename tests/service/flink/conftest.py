@@ -58,7 +58,7 @@ def settings_of(flink: RecordedFlink, tmp_path: Path, **values: object) -> Setti
     defaults = {
         "flink": f"prod={flink.url}",
         "flink_path_map": f"{RECORDED_FOLDER}={tmp_path}",
-        "flink_timeout_s": 5.0,
+        "flink_timeout_s": 60.0,
         "cache": "off",
     }
     return Settings.of(**defaults | values)

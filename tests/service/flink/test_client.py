@@ -111,9 +111,9 @@ def test_an_answer_without_an_end_is_cut_off(
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda _: time.sleep(2),
+        lambda _: time.sleep(60),
         raw(b"H", pause_s=0.05, repeat=True),
-        raw(b"HTTP/1.1 200 OK\r\n", *[b"A: a\r\n"] * 90, pause_s=0.05),
+        raw(b"HTTP/1.1 200 OK\r\n", *[b"A: a\r\n"] * 90, pause_s=0.5),
         after(raw(ENDLESS), raw(b"1\r\n \r\n", pause_s=0.05, repeat=True)),
     ],
     ids=["silent", "slow status", "slow headers", "slow body"],
@@ -166,7 +166,7 @@ def test_plain_http_where_tls_was_expected_is_an_error(newest_flink: RecordedFli
     [endpoint] = endpoints_of(Settings.of(flink=newest_flink.url.replace("http:", "https:")))
 
     with pytest.raises(FlinkUnavailableError, match="expected TLS, found"):
-        RestClient(endpoint, 5).get("/config")
+        RestClient(endpoint, 60).get("/config")
 
 
 def test_a_port_where_nobody_listens_is_an_error() -> None:
@@ -175,7 +175,7 @@ def test_a_port_where_nobody_listens_is_an_error() -> None:
     [endpoint] = endpoints_of(Settings.of(flink=address))
 
     with pytest.raises(FlinkUnavailableError, match="expected Flink's REST API, found Connection refused"):
-        RestClient(endpoint, 5).get("/config")
+        RestClient(endpoint, 60).get("/config")
 
 
 def redirect(location: str) -> Callable[[Any], None]:
