@@ -36,6 +36,7 @@ HALVES = {
     "half the headers": b"POST /v1/statement HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Trino-",
     "half a body": b"POST /v1/statement HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Trino-User: u\r\nContent-Length: 99\r\n\r\nSELECT",
 }
+_PATIENCE_S, _LOOK_EVERY_S = 60.0, 0.1
 _AGAIN_AFTER_S = 1.0
 _MAY_GROW_BYTES = 20_000_000
 _MAY_LOG_BYTES = 100_000
@@ -104,7 +105,7 @@ async def besiege(
         server: number of the serving process.
         address: of the service.
         clients: how many clients have half a request open.
-        seconds: how long.
+        seconds: how long at least; longer until the service has ended connections of each kind.
         sql: the lookup.
         rows: its answer.
     """
@@ -117,15 +118,20 @@ async def besiege(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
+    assert attacks.stdout is not None
+    of_each_kind = asyncio.create_task(attacks.stdout.readline())
     try:
-        while time.monotonic() < until:
+        # On a busy machine the clients themselves need a while to begin.
+        while time.monotonic() < (until if of_each_kind.done() else until + _PATIENCE_S):
             await _look_up(address, sql, rows, seen)
             seen.server_bytes.append(resident_bytes(server))
             await asyncio.sleep(0.5)
     finally:
+        of_each_kind.cancel()
+        await asyncio.wait([of_each_kind])
         told, _ = await attacks.communicate(b"")  # closes its standard input
     seen.cpu_s = processes()[server].own_s - before
-    did = json.loads(told)
+    did = json.loads(told.splitlines()[-1])
     seen.opened, seen.ended, seen.most_open = Counter(did["opened"]), Counter(did["ended"]), did["most_open"]
     # Standard error is the log, which may be a file without a name.
     seen.log_bytes = os.stat(f"/proc/{server}/fd/2").st_size
@@ -133,13 +139,17 @@ async def besiege(
 
 
 async def _attack_until_told(address: str, clients: int) -> Siege:
-    """Run all clients until standard input ends."""
+    """Run all clients until standard input ends; print a line once the service has ended connections of each kind."""
     seen, url, halves = Siege(), httpx.URL(address), list(HALVES.items())
     attacks = [
         asyncio.create_task(_attack(url, number, *halves[number % len(halves)], seen))
         for number in range(clients)
     ]
-    await asyncio.to_thread(sys.stdin.read)
+    reading = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+    while not reading.done() and not all(seen.ended[kind] for kind, _ in halves):
+        await asyncio.wait([reading], timeout=_LOOK_EVERY_S)
+    print("each kind", flush=True)
+    await reading
     for attack in attacks:
         attack.cancel()
     await asyncio.gather(*attacks, return_exceptions=True)
@@ -169,7 +179,7 @@ async def _look_up(address: str, sql: str, rows: list[list[int]], seen: Siege) -
     started = time.monotonic()
     try:
         # A client that checks certificates reads those of all authorities first, for 20 ms.
-        async with httpx.AsyncClient(base_url=address, timeout=30, verify=False) as client:
+        async with httpx.AsyncClient(base_url=address, timeout=_PATIENCE_S, verify=False) as client:
             answer = await client.post("/api/query", json={"sql": sql})
         found = answer.json().get("rows", answer.text)
     except httpx.HTTPError as error:

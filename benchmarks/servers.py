@@ -17,6 +17,9 @@ from pathlib import Path
 
 import httpx
 
+# For one answer: on a busy machine a server that starts may need longer than a client waits by itself.
+_PATIENCE_S = 60.0
+
 
 def allow_files(count: int) -> None:
     """Let this process open so many files, if the machine allows it."""
@@ -58,7 +61,9 @@ def served(
                     raise RuntimeError(f"expected a server, found the exit code {server.returncode}")
                 time.sleep(0.05)
             address = logged[0].decode()
-            while httpx.get(f"{address}/readyz", verify=False).status_code != HTTPStatus.OK:
+            while (
+                httpx.get(f"{address}/readyz", verify=False, timeout=_PATIENCE_S).status_code != HTTPStatus.OK
+            ):
                 time.sleep(0.05)
             yield server, address
         finally:

@@ -372,7 +372,7 @@ def fill(file):
     file.write(b"half")
     file.flush()
     print("half", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 CacheDirectory(Path(sys.argv[1]), 1 << 20).write("abc", fill)
 """

@@ -566,7 +566,7 @@ def test_an_answer_over_missing_files_fails_or_says_what_it_lacks(tmp_path: Path
     file.unlink()
     with (
         serving(create_app(catalog=connect(tmp_path / "jobs"), settings=Settings())) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
+        httpx.Client(base_url=address, timeout=60) as client,
     ):
         sql = "SELECT count(*) FROM source_offsets"
         failed = ask(client, sql)
@@ -595,7 +595,7 @@ def test_damage_found_while_reading_is_listed_and_breaks_a_stream(tmp_path: Path
     file.write_bytes(file.read_bytes()[:half] + b"\xff" * half)
     with (
         serving(create_app(catalog=connect(tmp_path / "jobs"), settings=Settings())) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
+        httpx.Client(base_url=address, timeout=60) as client,
     ):
         sql = "SELECT key, value FROM aggregate"
         failed = ask(client, sql)

@@ -132,7 +132,7 @@ def test_every_operation_answers_as_it_is_described(
 def sent(address: str, request: bytes) -> tuple[int, dict[str, str], bytes]:
     """Bytes as they are over a connection of their own → status, headers, body."""
     host, _, port = address.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(request)
         content = b""
         while chunk := connection.recv(1 << 16):

@@ -655,7 +655,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path, str]]:
         yield int(found[1]), chain, secret
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
         process.stderr.close()
 
 

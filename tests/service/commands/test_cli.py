@@ -342,7 +342,7 @@ def test_serve_logs_savepoints_that_cannot_be_read(broken_neighbour: Path) -> No
         assert running.stderr is not None
         said = next(line for line in running.stderr if "cannot be read" in line)
         running.send_signal(signal.SIGTERM)
-        running.communicate(timeout=30)
+        running.communicate(timeout=60)
 
     assert "chk-2" in said
 

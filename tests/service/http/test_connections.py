@@ -23,7 +23,7 @@ from service.http.connections import listening
 from service.operations.logs import RepeatLimit
 from service.settings import Settings
 from tests.support.paths import DATA
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 LOOKUP, ROWS = "SELECT value FROM aggregate WHERE key = 'key_662'", [[11290]]
@@ -42,7 +42,7 @@ def besieged() -> Iterator[tuple[int, str]]:
 
 def connected(address: str, own: str = "127.0.0.1") -> socket.socket:
     url = httpx.URL(address)
-    return socket.create_connection((url.host, url.port), timeout=30, source_address=(own, 0))
+    return socket.create_connection((url.host, url.port), timeout=60, source_address=(own, 0))
 
 
 def rest_of(connection: socket.socket) -> bytes:
@@ -78,7 +78,7 @@ def test_bytes_that_drip_do_not_begin_the_time_anew(besieged: tuple[int, str], k
     with connected(address) as connection:
         connection.sendall(HALVES[kind])
 
-        assert any(has_ended(connection) for _ in range(60))
+        wait_until(lambda: has_ended(connection))
 
 
 def has_ended(connection: socket.socket) -> bool:
@@ -267,7 +267,7 @@ def test_an_address_with_all_its_connections_in_use_is_refused_and_others_are_no
         wait_until(lambda: running(address) == 2)
         with connected(address, "127.4.0.1") as refused:
             answer = rest_of(refused)
-        others = httpx.post(f"{address}/api/query", json={"sql": LOOKUP}, timeout=30)
+        others = httpx.post(f"{address}/api/query", json={"sql": LOOKUP}, timeout=60)
         for connection in busy:
             connection.close()
 
@@ -290,7 +290,7 @@ def test_a_process_without_a_file_refuses_and_then_pauses() -> None:
     files: list[int] = []
     with Listener(listening("127.0.0.1", 0), Connections(limits)) as listener:
         listener.setblocking(False)
-        clients = [socket.create_connection(listener.getsockname(), timeout=30) for _ in range(2)]
+        clients = [socket.create_connection(listener.getsockname(), timeout=60) for _ in range(2)]
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 2, before[1])
         )
@@ -368,9 +368,9 @@ def test_long_bodies_are_refused_where_many_are_on_their_way() -> None:
         held = [connected(address) for _ in range(3)]
         for connection in held:
             connection.sendall(LONG % (30 << 20) + b" " * (25 << 20))
-        refused = select.select(held, [], [], 30)[0]
+        refused = select.select(held, [], [], PATIENCE_S)[0]
         answers = [connection.recv(4096) for connection in refused]
-        lookup = httpx.post(f"{address}/api/query", json={"sql": LOOKUP}, timeout=30)
+        lookup = httpx.post(f"{address}/api/query", json={"sql": LOOKUP}, timeout=60)
         for connection in held:
             connection.close()
 
