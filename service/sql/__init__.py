@@ -12,6 +12,7 @@ In: a statement in DuckDB's, Trino's or Flink's dialect. Out: one query over res
     allowlist.py           what a statement may contain
     functions.py           which functions a query may call
     tablefunctions/        functions in FROM that become tables: `diff`, `savepoint_metadata`
+    remembered.py          queries that were planned before
     resolver.py            the tables that a query names
     names.py               their names in the plan
     edits.py               the same names in the user's own text

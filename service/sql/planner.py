@@ -25,6 +25,7 @@ from service.errors import ForbiddenError, Position, QuerySyntaxError
 from service.sql.allowlist import ALLOWED_STATEMENTS, QUERY_WORDS, refusal_of
 from service.sql.parser import DIALECT, blanked, check_length, parsed, tokens_of, too_deep
 from service.sql.plan import Plan
+from service.sql.remembered import RememberedQueries, RememberedQuery
 from service.sql.resolver import Resolver, SystemTables
 from service.sql.schemas.definitions import definition_of
 from service.sql.schemas.descriptions import COLUMNS, facts_of
@@ -73,10 +74,16 @@ class _Planner:
         compat: str,
     ) -> None:
         self._sql = sql
+        self._compat = compat
         self._context = catalog, schema, system_tables, compat
         self._resolver = Resolver(sql, *self._context)
 
     def plan(self) -> Plan:
+        known = _REMEMBERED.get(self._sql, self._compat)
+        found = None if known is None else Resolver(self._sql, *self._context).again(known)
+        return found or self._planned()
+
+    def _planned(self) -> Plan:
         prefix, tokens = self._prefix(tokens_of(self._sql))
         word = tokens[0].text.upper() if tokens else ""
         if word == "SHOW" and not prefix:
@@ -101,7 +108,11 @@ class _Planner:
         tree = parsed(text)
         if not isinstance(tree, exp.Query):
             raise ForbiddenError(f"expected a query, found {tree.key.upper()}", hint=ALLOWED_STATEMENTS)
-        return self._resolver.plan(tree, prefix, text)
+        planned = self._resolver.plan(tree, prefix, text)
+        remembered = RememberedQuery.of(planned, self._resolver.named)
+        if remembered is not None:
+            _REMEMBERED.put(self._sql, self._compat, remembered)
+        return planned
 
     def _check_statement(self, tokens: Sequence[Token]) -> None:
         if not tokens:
@@ -254,3 +265,4 @@ class _Planner:
 # A word before a table or a query → what it asks.
 _ABOUT = {"DESCRIBE": "DESCRIBE", "DESC": "DESCRIBE", "SUMMARIZE": "SUMMARIZE"}
 _LIKE = (TokenType.LIKE, TokenType.ILIKE)
+_REMEMBERED = RememberedQueries()

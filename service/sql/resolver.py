@@ -42,6 +42,7 @@ from service.sql.names import TablesBySelect, is_common_table, rename_tables, us
 from service.sql.parser import generated
 from service.sql.plan import NO_GROUNDS, Plan, PredicateGrounds, ReadStatement, TableReference
 from service.sql.pruning import is_plain, predicates_of
+from service.sql.remembered import RememberedQuery
 from service.sql.schemas.information_schema import CATALOG, INFORMATION_SCHEMA, information_schema_table
 from service.sql.schemas.listings import requested_databases
 from service.sql.schemas.named import JobTables, ListedSchema, Owner, listed_names, schema_called
@@ -95,6 +96,7 @@ class Resolver:
     Attributes:
         assumed: what it assumed so far, in sentences for the client.
         skipped: savepoints that an alias would mean if they could be read, in sentences for the client.
+        named: where the planned query names tables, as it does; calls of functions that become tables are not among them.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Resolver:
         self._is_upstream = compat == FLINK
         self.assumed: tuple[str, ...] = ()
         self.skipped: tuple[str, ...] = ()
+        self.named: tuple[exp.Table, ...] = ()
 
     def plan(self, query: exp.Query, prefix: str, text: str | None) -> Plan:
         """Return the plan of a query; its tree is changed.
@@ -141,6 +144,7 @@ class Resolver:
             elif is_common_table(node):
                 continue
             else:
+                self.named += (node.copy(),)
                 reference = self._reference(node, len(references) + 1)
             references.append(reference)
             tables.setdefault(id(node.find_ancestor(exp.Select)), []).append((node, reference))
@@ -165,6 +169,26 @@ class Resolver:
                 )
                 for reference in references
             ),
+        )
+
+    def again(self, query: RememberedQuery) -> Plan | None:
+        """Return the plan of a query that was planned before; None if its names mean other tables now.
+
+        Raises:
+            QueryError: it names a table that does not exist.
+        """
+        tables = query.again(
+            [self._reference(node, number) for number, node in enumerate(query.nodes, start=1)]
+        )
+        if tables is None:
+            return None
+        return Plan(
+            sql=self._sql,
+            reading=query.reading,
+            tables=tables,
+            prefix=query.prefix,
+            assumed=self.assumed,
+            skipped=self.skipped,
         )
 
     def database(self, name: str, position: Position | None) -> Owner:
