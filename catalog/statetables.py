@@ -117,6 +117,7 @@ class StatesTable(Table):
         self._find = find
         self._cache = cache
         self._find_unread = find_unread
+        self._outputs: dict[tuple[str, int], tuple[Output, ...]] = {}
 
     @cached_property
     def states(self) -> tuple[TableState, ...]:
@@ -139,7 +140,12 @@ class StatesTable(Table):
 
     def outputs(self, state: TableState) -> tuple[Output, ...]:
         """Return how its columns come from a state, in order."""
-        return tuple(self._output(column, state) for column in self.schema)
+        # Neither changes, and each scan asks.
+        place = state.state.operator_id, state.number
+        found = self._outputs.get(place)
+        if found is None:
+            found = self._outputs[place] = tuple(self._output(column, state) for column in self.schema)
+        return found
 
     @property
     def exploded(self) -> str | None:

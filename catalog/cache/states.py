@@ -25,6 +25,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import pickle
 import queue
 import threading
 import weakref
@@ -63,6 +64,7 @@ _OPEN_FOOTERS = 16
 # Each holds the paths of the files of a state.
 _KNOWN_KEYS = 256
 _CACHES_OF_A_PROCESS = 8
+_PACKED_USES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,6 +321,10 @@ class CacheUse:
     states: tuple[StateReference, ...]
     reads_whole_states: bool
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Most scans of a table mean the same to the cache: that is pickled once, and unpickled once.
+        return _use_of, (_packed(self.cache, self.states, self.reads_whole_states),)
+
     def begin(self) -> None:
         """Remember the files of the states, in a process that has not planned the scan.
 
@@ -336,6 +342,18 @@ class CacheUse:
         with contextlib.suppress(ReaderError):
             for reference in self.states:
                 self.cache.scanned(reference, reference.state(), elapsed_s)
+
+
+@lru_cache(maxsize=_PACKED_USES)
+def _packed(cache: StateCache, states: tuple[StateReference, ...], reads_whole_states: bool) -> bytes:
+    return pickle.dumps((cache, states, reads_whole_states), pickle.HIGHEST_PROTOCOL)
+
+
+@lru_cache(maxsize=_PACKED_USES)
+def _use_of(content: bytes) -> CacheUse:
+    """Return the use of the cache from its pickle."""
+    cache, states, reads_whole_states = pickle.loads(content)
+    return CacheUse(cache=cache, states=states, reads_whole_states=reads_whole_states)
 
 
 def cache_key(reference: StateReference, state: State) -> str | None:

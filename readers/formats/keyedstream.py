@@ -108,6 +108,10 @@ class KeyedStreamSource(HandleSource):
         )
 
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
+        return self._known_sizes
+
+    @cached_property
+    def _known_sizes(self) -> list[tuple[int, int]]:
         return [(key_group, end - start) for key_group, start, end in self._known_regions]
 
     @cached_property

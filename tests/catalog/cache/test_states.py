@@ -248,6 +248,18 @@ def test_an_entry_of_another_process_is_used(cache: StateCache) -> None:
     assert sum(batch.num_rows for batch in split.read()) > 0
 
 
+def test_scans_of_a_table_share_what_they_mean_to_the_cache_in_another_process(cache: StateCache) -> None:
+    table = counts(SAMPLE, cache)
+    one, other, whole = (
+        pickle.loads(pickle.dumps(scan)).cache_use
+        for scan in (table.scan(key="key_662"), table.scan(key="key_1"), table.scan())
+    )
+
+    assert one is other
+    assert (one.states, one.reads_whole_states) == ((reference_of(table),), False)
+    assert (whole.states, whole.reads_whole_states) == ((reference_of(table),), True)
+
+
 def test_an_entry_that_another_process_makes_meanwhile_is_used(cache: StateCache, tmp_path: Path) -> None:
     table = counts(SAMPLE, cache)
     other = StateCache(cache.directory.path, cache.directory.max_bytes, least_bytes=0)
