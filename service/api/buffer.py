@@ -113,6 +113,9 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield slices of a batch whose text is short, so that little text is in memory at once."""
     by_bytes = _SLICE_BYTES * batch.num_rows // max(1, batch.nbytes)
     rows = max(1, min(by_bytes, _SLICE_CELLS // max(1, batch.num_columns)))
+    if 0 < batch.num_rows <= rows:
+        yield batch
+        return
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
 

@@ -127,7 +127,12 @@ async def query(
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Run a query and return its rows."""
-    wanted = accepted_format(accept)
+    return await _answered(body, request, service, caller, accepted_format(accept))
+
+
+async def _answered(
+    body: QueryBody, request: Request, service: ServiceState, caller: Principal, wanted: Format
+) -> Response:
     query_request = body.request_of(request, service, caller, wanted)
     started = await service.starts.run(partial(service.queries.start, query_request))
     return await answer(request, service, started, wanted)
@@ -158,7 +163,7 @@ class PlainQueries:
         service: ServiceState = request.app.state.service
         response: Response
         try:
-            response = await query(body, request, service, caller_of(request), JSON.media_type)
+            response = await _answered(body, request, service, caller_of(request), JSON)
         except EXPECTED as error:
             response = await on_error(request, error)
         await response(scope, receive, send)

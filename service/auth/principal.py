@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
@@ -72,7 +72,10 @@ class Principal:
 
     def named(self, name: str) -> Principal:
         """Return the principal with the name that the client gives itself, if no credentials name the user."""
-        return replace(self, name=name) if self.source is Source.NOBODY else self
+        if self.source is not Source.NOBODY:
+            return self
+        # `replace` would look the fields up for each request.
+        return Principal(name=name, grants=self.grants, source=self.source)
 
     def sees(self, database: str) -> bool:
         """Return whether the principal may see the database of this name, which is no alias."""
@@ -116,6 +119,7 @@ class Principal:
         return EVERYTHING in _readable(self.grants)
 
 
+@lru_cache(maxsize=1024)
 def _readable(grants: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(_pattern, grants))
 

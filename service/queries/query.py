@@ -211,17 +211,23 @@ class Query:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the answer; waits until they are known."""
-        with self.attendance.attended():
-            return self.results.head()[0]
+        return self._head[0]
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the answer, with the savepoints in its metadata; waits until it is known."""
-        with self.attendance.attended():
-            schema = self.results.head()[1]
+        schema = self._head[1]
         return schema.with_metadata(
             {**(schema.metadata or {}), **metadata_of(self.id, self.origins, self.incomplete)}
         )
+
+    @property
+    def _head(self) -> tuple[tuple[Column, ...], pa.Schema]:
+        if self.results.is_open:
+            self.attendance.touch()
+            return self.results.head()
+        with self.attendance.attended():
+            return self.results.head()
 
     @property
     def record(self) -> QueryRecord:
@@ -273,6 +279,9 @@ class Query:
         Raises:
             QueryError: the query failed or was cancelled.
         """
+        if self.results.is_ready:
+            self.attendance.touch()
+            return self.results.take()
         with self.attendance.attended():
             return self.results.take()
 
@@ -313,7 +322,8 @@ class Query:
 
     def close(self) -> None:
         """End it and release everything."""
-        self.cancel(QueryCancelledError("the query was cancelled"))
+        if not self.state.has_ended:
+            self.cancel()
         # A thread cannot wait for itself.
         if self._has_run is not None and self._runner_thread != threading.get_ident():
             self._has_run.wait()

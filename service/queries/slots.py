@@ -221,7 +221,7 @@ class Slots:
         return self._taken_s(user, now) > _LARGE_AFTER_S
 
     def _next(self) -> Ticket | None:
-        if len(self._running) >= self._limits.running_with_lookups:
+        if not self._waiting or len(self._running) >= self._limits.running_with_lookups:
             return None
         now = time.monotonic()
         busy = Counter(ticket.user for ticket in self._running)
