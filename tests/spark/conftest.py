@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import pytest
 
 from catalog import Catalog
 from catalog.catalog import Root
+from readers.compiled.ahead import compile_all
+from readers.compiled.store import folders
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.spark.engine import SparkEngine
 from service.engines.spark.settings import SparkSettings
@@ -49,6 +52,10 @@ ENDLESS = "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, w.ag
 
 # For a JVM that runs many small queries once: its second compiler would take more time than it saves.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# As above, for every JVM that a process starts, and those that these start.
+SHORT_LIVED_ALL = {"JAVA_TOOL_OPTIONS": SHORT_LIVED}
+# Executors of a cluster compile this unit themselves, and find all others compiled.
+COMPILED_THERE = "readers.formats.full.layout"
 
 
 @pytest.fixture(scope="session")
@@ -113,17 +120,22 @@ class Standalone:
         self.cache = cache
         for name in ("local", "tmp"):
             (folder / name).mkdir()
-        self._environment = {
+        environment = {
             name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")
-        } | {
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_WORKER_DIR": str(folder / "work"),
-            "SPARK_LOCAL_DIRS": str(folder / "local"),
-            "SPARK_LOG_DIR": str(folder),
-            "XDG_CACHE_HOME": str(cache),
-            "TMPDIR": str(folder / "tmp"),
         }
+        self._environment = (
+            environment
+            | SHORT_LIVED_ALL
+            | {
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_WORKER_DIR": str(folder / "work"),
+                "SPARK_LOCAL_DIRS": str(folder / "local"),
+                "SPARK_LOG_DIR": str(folder),
+                "XDG_CACHE_HOME": str(cache),
+                "TMPDIR": str(folder / "tmp"),
+            }
+        )
         self.url = f"spark://127.0.0.1:{free_port()}"
         self.master = self._start(
             "master.Master", "--host", "127.0.0.1", "--port", self.url.rpartition(":")[2]
@@ -145,7 +157,9 @@ class Standalone:
         ran = subprocess.run(
             [sys.executable, "-c", script, self.url, str(python or self.python), *arguments],
             cwd=PROJECT,
-            env=os.environ | {"PYTHONPATH": str(PROJECT), "TMPDIR": str(self.folder / "tmp")},
+            env=os.environ
+            | SHORT_LIVED_ALL
+            | {"PYTHONPATH": str(PROJECT), "TMPDIR": str(self.folder / "tmp")},
             capture_output=True,
             text=True,
             timeout=timeout_s,
@@ -194,8 +208,12 @@ class Standalone:
 
 @pytest.fixture(scope="session")
 def executors_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder for compiled code of executors of any cluster: compiling takes long."""
-    return tmp_path_factory.mktemp("cache")
+    """The cache folder of executors of any cluster, with what is compiled here but for a unit: compiling all takes long."""
+    compile_all()
+    cache = tmp_path_factory.mktemp("cache")
+    kept = next(folder for folder in folders() if folder.is_dir())
+    shutil.copytree(kept, kernels_in(cache), ignore=shutil.ignore_patterns(f"{COMPILED_THERE}-*"))
+    return cache
 
 
 @pytest.fixture(scope="session")
@@ -205,6 +223,27 @@ def standalone(tmp_path_factory: pytest.TempPathFactory, executors_cache: Path) 
     cluster = Standalone(folder, python_without_our_code(folder), executors_cache)
     yield cluster
     cluster.stop()
+
+
+def one_of_each(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Yield database and name of the first table of each kind and each list of types.
+
+    All tables of `CASES` are read by `test_corpus.py`, in executors of this machine: others need not read a type twice.
+    """
+    seen = set()
+    for name in catalog.databases:
+        database = catalog.database(name)
+        for table in database.tables:
+            found = database.table(table)
+            form = (type(found), *(str(field.type) for field in found.schema))
+            if form not in seen:
+                seen.add(form)
+                yield name, table
+
+
+def kernels_in(cache: Path) -> Path:
+    """Return the folder of compiled code in a cache folder."""
+    return cache / "savepointdb" / "kernels"
 
 
 @pytest.fixture(scope="session")
