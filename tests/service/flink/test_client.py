@@ -170,12 +170,15 @@ def test_plain_http_where_tls_was_expected_is_an_error(newest_flink: RecordedFli
 
 
 def test_a_port_where_nobody_listens_is_an_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"http://127.0.0.1:{server.getsockname()[1]}"
-    [endpoint] = endpoints_of(Settings.of(flink=address))
+    # Nobody else gets the port meanwhile.
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        [endpoint] = endpoints_of(Settings.of(flink=f"http://127.0.0.1:{deaf.getsockname()[1]}"))
 
-    with pytest.raises(FlinkUnavailableError, match="expected Flink's REST API, found Connection refused"):
-        RestClient(endpoint, 60).get("/config")
+        with pytest.raises(
+            FlinkUnavailableError, match="expected Flink's REST API, found Connection refused"
+        ):
+            RestClient(endpoint, 60).get("/config")
 
 
 def redirect(location: str) -> Callable[[Any], None]:

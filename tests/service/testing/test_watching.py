@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ import catalog
 from readers import ReaderError
 from service.testing.watching import Watch
 from tests.support.retained import JOB, changed, retain
+from tests.support.waiting import wait_until
 
 
 def _look(watch: Watch) -> list[tuple[str, str | None]]:
@@ -72,13 +72,13 @@ def test_the_program_watches_until_it_is_stopped(tmp_path: Path) -> None:
         text=True,
     ) as program:
         try:
-            _wait_for(report)
+            wait_until(report.exists)
             assert json.loads(report.read_text())["exit_code"] == 0
             report.unlink()
             # Flink writes `_metadata` last, so a checkpoint appears at once.
             retain(tmp_path / "new", range(2, 3), bad)
             (tmp_path / "new" / "chk-2").rename(root / JOB / "chk-2")
-            _wait_for(report)
+            wait_until(report.exists)
             assert json.loads(report.read_text())["exit_code"] == 1
         finally:
             program.send_signal(signal.SIGINT)
@@ -89,11 +89,3 @@ def test_the_program_watches_until_it_is_stopped(tmp_path: Path) -> None:
     assert len(re.findall(r"^1 savepoint: .*\n\nroot__", output, re.MULTILINE)) == 1, output
     assert "the report of root__" in errors
     assert "was not sent: 127.0.0.1: expected an answer, found" in errors
-
-
-def _wait_for(path: Path) -> None:
-    for _ in range(600):
-        if path.exists():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{path} was not written")

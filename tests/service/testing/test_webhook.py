@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -103,13 +104,16 @@ def test_a_server_that_refuses_is_named(status: int, attempts: int, serve: Any) 
     assert [path for path, _, _ in server.requests] == ["/hook"] * attempts
 
 
-def test_a_server_that_is_gone_or_silent_is_named(serve: Any) -> None:
-    server = serve(200)
-    url = server.url
-    server.close()
+@pytest.mark.parametrize("listens", [False, True], ids=["gone", "silent"])
+def test_a_server_that_is_gone_or_silent_is_named(listens: bool) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if listens:
+            server.listen()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/hook"
 
-    with pytest.raises(WebhookError, match=r"127\.0\.0\.1: expected an answer, found"):
-        replace(webhook_of(url, None), pauses_s=(0.0,), timeout_s=0.2).post({})
+        with pytest.raises(WebhookError, match=r"127\.0\.0\.1: expected an answer, found"):
+            replace(webhook_of(url, None), pauses_s=(0.0,), timeout_s=0.2).post({})
 
 
 def test_a_certificate_is_checked(serve: Any) -> None:
