@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.differing import write_after
 from tests.support.examples import examples
@@ -30,8 +30,10 @@ os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "authority
 # Python's own (700, 10, 10) cost a tenth of the time of all tests: most of what they make is gone without a collector.
 _GARBAGE_THRESHOLDS = (20_000, 20, 50)
 
-# The first example of a type waits for the compiler, and machines differ: no deadlines.
-settings.register_profile("tests", deadline=None, max_examples=examples(50))
+# The first example of a type waits for the compiler, and machines differ: no deadlines, neither for a test nor for its examples.
+settings.register_profile(
+    "tests", deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("tests")
 
 

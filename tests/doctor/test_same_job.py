@@ -57,7 +57,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "kryo-avro-on-cp-pojo" / "savepoints" / "A-1.20.3-rocksdb-canonical"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.integers(0, 10_000), st.integers(1, 255))
 def test_a_damaged_header_is_an_error_or_a_report(
     everything: Path, tmp_path: Path, at: int, flip: int

@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -127,8 +128,9 @@ def test_closing_ends_what_is_being_read(db: savepointdb.Connection) -> None:
     next(rows)
     threading.Timer(0.1, db.close).start()
 
+    # Nothing is kept of them: on a busy machine many come until then.
     with pytest.raises(savepointdb.QueryCancelledError):
-        list(rows)
+        deque(rows, maxlen=0)
 
 
 def test_what_is_dropped_ends(db: savepointdb.Connection) -> None:

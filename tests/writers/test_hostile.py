@@ -218,7 +218,9 @@ DAMAGE = st.lists(st.tuples(st.floats(0, 0.999999), st.integers(0, 255)), min_si
 CUT = st.one_of(st.just(1.0), st.just(1.0), st.floats(0, 0.99))
 MODES = st.sampled_from([FilesMode.LINK, FilesMode.COPY, FilesMode.REFERENCE])
 RANDOM = settings(
-    max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
 )
 
 

@@ -110,7 +110,10 @@ def test_who_wants_no_more_than_the_first_place_fetches_no_more(store: ObjectSto
     size=st.integers(0, len(CONTENT)),
     positions=st.lists(st.tuples(st.integers(0, 300), st.integers(1, 300), st.booleans()), max_size=8),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=examples(30),
+)
 def test_pieces_have_what_is_needed_and_at_most_four_times_what_was(
     opened: Stream, proxy: Proxy, start: int, size: int, positions: list[tuple[int, int, bool]]
 ) -> None:
@@ -167,7 +170,10 @@ def test_a_location_is_the_same_in_another_process(store: ObjectStore, proxy: Pr
     assert location.open_metadata().view(0, 4).tobytes() == b"meta"
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.tuples(st.integers(0, 3 * MEGABYTE), st.integers(0, 200_000)), max_size=8), st.booleans())
 def test_spans_are_the_bytes_of_the_file(
     big: tuple[Path, bytes], places: list[tuple[int, int]], one: bool

@@ -117,7 +117,11 @@ def test_parameters_are_told_from_other_colons(sql: str, names: tuple[str, ...])
 
 
 @pytest.mark.slow
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=25,
+)
 @given(text=TEXTS)
 def test_a_value_never_becomes_sql(native: Any, text: str) -> None:
     query = saved_query("echo", sql="SELECT :text AS a, 'x' || :text AS b, :text = :other AS c")
@@ -173,7 +177,7 @@ def test_an_error_stands_where_it_is_in_the_saved_text(native: Any) -> None:
     assert (caught.value.position.line, caught.value.position.column) == (2, 3)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(sql=TEXTS, description=TEXTS, default=TEXTS, database=TEXTS, user=TEXTS)
 def test_what_a_client_saves_is_read_again(
     tmp_path: Path, sql: str, description: str, default: str, database: str, user: str

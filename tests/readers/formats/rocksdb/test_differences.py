@@ -96,7 +96,9 @@ def expected(
 
 
 @settings(
-    max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     rounds=st.lists(st.lists(writes, min_size=1, max_size=60), min_size=2, max_size=5),

@@ -30,7 +30,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
 ranges = st.tuples(st.booleans(), st.integers(0, SIZE), st.integers(0, SIZE))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.floats(0, 1), st.lists(ranges, max_size=8))
 def test_what_is_kept_and_what_is_not_are_the_bytes_of_the_file(
     table: tuple[Path, bytes], tail: float, asked: list[tuple[bool, int, int]]

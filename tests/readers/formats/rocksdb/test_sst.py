@@ -133,7 +133,9 @@ def written(
 
 
 @settings(
-    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     rounds=st.lists(st.lists(writes, min_size=1, max_size=60), min_size=1, max_size=5),
@@ -280,7 +282,9 @@ seek_writes = st.lists(
 
 
 @settings(
-    max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     rounds=st.lists(seek_writes, min_size=1, max_size=3),
@@ -490,7 +494,9 @@ def damaged(intact: Path, tmp_path: Path) -> Path:
 
 
 @settings(
-    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
 def test_damaged_file_gives_an_error_or_the_same_entries(
