@@ -41,8 +41,9 @@ test: $(INSTALLED) ## run the tests, without those marked slow, spark, flink or 
 test-slow: $(INSTALLED) ## run the tests marked slow, and those of random cases with more of them
 	SAVEPOINTDB_ALL_EXAMPLES=$(ALL_EXAMPLES) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "($(SLOW)) and not (spark or flink or browser)" $(ARGS)
 
+# Two processes with a Spark each: one waits most of its time. A file stays in one, and the cluster's, the longest, is the first.
 test-spark: $(INSTALLED) ## run the tests marked spark, those on a cluster of three processes among them (needs Java 17 or newer)
-	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
+	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
 
 test-web: $(INSTALLED) ## run the tests of the page in Chromium
 	$(PY) -m pytest -n auto --dist worksteal -m browser $(ARGS)

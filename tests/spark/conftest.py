@@ -199,7 +199,7 @@ class Standalone:
 
     def _wait_for(self, process: subprocess.Popen[bytes], text: str) -> None:
         log: Path = process.log  # type: ignore[attr-defined]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while text not in log.read_text():
             assert process.poll() is None, log.read_text()[-2000:]
             assert time.monotonic() < deadline, log.read_text()[-2000:]
