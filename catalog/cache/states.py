@@ -54,11 +54,10 @@ SLOW_SCAN_S = 1.0
 CHUNK_BYTES = 32 << 20
 _LAYOUT_VERSION = 3
 _CHUNKS = b"savepointdb.chunks"
-# A lookup reads whole row groups, so they are small; but to begin one takes as long as 10,000 rows of it. Every read begins with
-# the footer, which lists all of them, so those of a large file are larger.
-_ROW_GROUP_ROWS, _ROW_GROUP_ROWS_OF_LARGE, _LARGE_BYTES = 1 << 16, 1 << 17, 256 << 20
-# To begin a page takes time; 1 MiB ends it in any case.
-_PAGE_ROWS = _ROW_GROUP_ROWS_OF_LARGE
+# A lookup that reads the cache decodes whole row groups; but to begin one takes DuckDB as long as 10,000 rows of it.
+_ROW_GROUP_ROWS = 1 << 17
+# To begin a page takes time, too; 1 MiB ends it in any case.
+_PAGE_ROWS = _ROW_GROUP_ROWS
 _SORTED_BYTES = 64 << 20
 _OPEN_FOOTERS = 16
 # Each holds the paths of the files of a state.
@@ -441,7 +440,6 @@ def _write_rows(state: State, file: BinaryIO, check: Callable[[int], None]) -> N
     """Write all rows of a state, chunk after chunk."""
     chunks: list[dict[str, Any]] = []
     row_groups = 0
-    rows = _ROW_GROUP_ROWS if state.size_bytes < _LARGE_BYTES else _ROW_GROUP_ROWS_OF_LARGE
     with parquet.ParquetWriter(
         file,
         state.schema,
@@ -455,9 +453,9 @@ def _write_rows(state: State, file: BinaryIO, check: Callable[[int], None]) -> N
             for groups, _ in key_group_chunks(sizes, CHUNK_BYTES):
                 found = []
                 for table in _sorted_tables(part, state, groups, lambda: check(file.tell())):
-                    for start in range(0, table.num_rows, rows):
-                        row_group = table.slice(start, rows)
-                        writer.write_table(row_group, row_group_size=rows)
+                    for start in range(0, table.num_rows, _ROW_GROUP_ROWS):
+                        row_group = table.slice(start, _ROW_GROUP_ROWS)
+                        writer.write_table(row_group, row_group_size=_ROW_GROUP_ROWS)
                         bounds = pc.min_max(row_group.column(KEY_GROUP)).as_py()
                         found.append([row_groups, bounds["min"], bounds["max"]])
                         row_groups += 1
