@@ -27,6 +27,7 @@ from service.exporting.exporting import Export, ExportResult, source_of, sources
 from service.exporting.request import ExportRequest
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
+from service.queries.threads import IDLE_S
 from service.settings import Settings, parts_of
 from service.timelines.timeline import KeyTimelines, chosen_job, timelines_of
 from service.writing.writing import Preview, WriteRequest, Writing
@@ -202,7 +203,7 @@ class OpenSavepoints:
                 log_compilation()
                 load_machine()
                 settings = self.sources.settings
-                queries, closer = Queries(catalog, open_engines(settings), settings), Closer()
+                queries, closer = Queries(catalog, open_engines(settings), settings, IDLE_S), Closer()
                 self._running = _Running(queries, closer, closer.on_drop(self, queries.close, is_last=True))
             return self._running
 

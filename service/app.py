@@ -40,6 +40,7 @@ from service.protocols.mcp import router as mcp
 from service.protocols.trino import router as trino
 from service.queries.registry import Queries, slot_limits
 from service.queries.starts import QueryStarts
+from service.queries.threads import IDLE_S
 from service.saved.store import SavedQueries
 from service.settings import Settings
 from service.sql.parser import load_dialect
@@ -50,9 +51,6 @@ from service.web.router import page_router
 from service.writes.compilation import Compilation
 from service.writes.registry import Writes
 from service.writes.targets import WriteRoot
-
-# Threads of queries wait for the next one for so long.
-_IDLE_S = 10.0
 
 
 def create_app(
@@ -74,8 +72,8 @@ def create_app(
     """
     authenticator = authenticator or Authenticator()
     workers = WorkerEngine(settings, slot_limits(settings).running)
-    all_queries = Queries(catalog, open_engines(settings, workers), settings, _IDLE_S)
-    starts = QueryStarts(_IDLE_S, settings.duckdb.threads or machine.cores())
+    all_queries = Queries(catalog, open_engines(settings, workers), settings, IDLE_S)
+    starts = QueryStarts(IDLE_S, settings.duckdb.threads or machine.cores())
     writes = Writes(settings, catalog, write_roots)
     all_checks = Checks(settings)
     compilation = Compilation()

@@ -32,6 +32,7 @@ from service.engines.duckdb.engine import DuckDBEngine
 from service.process.memory import keep_little
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
+from service.queries.threads import IDLE_S
 from service.settings import Settings
 
 _LEAST_RUNS = 3
@@ -67,7 +68,7 @@ class _Asked:
         """Return all measurements."""
         started = time.perf_counter()
         settings = Settings.of(max_timeout_s=_TIMEOUT_S)
-        with closing(Queries(Catalog(), {"duckdb": DuckDBEngine(settings)}, settings)) as queries:
+        with closing(Queries(Catalog(), {"duckdb": DuckDBEngine(settings)}, settings, IDLE_S)) as queries:
             self._opened_and_asked(queries)
             first_s = time.perf_counter() - started
             # Everything to Parquet takes seconds: in these, only the loading happens for the first time.

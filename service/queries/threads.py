@@ -9,6 +9,9 @@ import queue
 import threading
 from collections.abc import Callable
 
+IDLE_S = 10.0
+"""Seconds that threads of a process with many queries wait for the next one."""
+
 _IDLE_NAME = "query threads"
 _Work = tuple[str, Callable[[], None]]
 
