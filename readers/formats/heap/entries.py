@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +67,20 @@ class EntryReader:
     """
 
     def __init__(self, entry: Entry, emit: _Emit, emit_scope: _Emit, path: str) -> None:
-        layout = EntryLayout({})
-        self._whole = walker(lambda program: emit(program, layout, entry))
-        self._scope = walker(lambda program: emit_scope(program, layout, entry))
-        emit_element = element_of(entry)
-        self._element = walker(emit_element) if emit_element else None
+        self._whole = walker(lambda program: emit(program, EntryLayout({}), entry))
+        self._entry = entry
+        self._emit_scope = emit_scope
         self._path = path
+
+    # Only large entries need these two, and a scan of one state makes a reader of each state before it.
+    @cached_property
+    def _scope(self) -> Decoder:
+        return walker(lambda program: self._emit_scope(program, EntryLayout({}), self._entry))
+
+    @cached_property
+    def _element(self) -> Decoder | None:
+        emit_element = element_of(self._entry)
+        return walker(emit_element) if emit_element else None
 
     def ranges(
         self, data: NDArray[np.uint8], position: int, limit: int, count: int, *, partials: bool = True
