@@ -1,4 +1,4 @@
-"""Loads and stores at an address, as single machine instructions.
+"""Loads and stores at an address, as single machine instructions, and what else compiled code needs of LLVM.
 
 Compiled code gets arrays as addresses, int64. Nothing is checked here: a caller compares positions with the limit
 first, and the Python caller of a kernel keeps its arrays alive. In the names, `u` is unsigned, `i` is signed and `le` is
@@ -60,6 +60,21 @@ def stack_memory(size_bytes: int) -> Intrinsic:
     return Intrinsic(build, 0)
 
 
+def _opaque() -> Intrinsic:
+    """Return an intrinsic `opaque(value) -> value`.
+
+    LLVM does not know that the result is the value, and computes it nowhere but in the branch that asks for it: so
+    `if value != guess: guess = opaque(value)` stays a branch, which processors foresee, and does not become `guess = value`.
+    """
+
+    def build(ir: Any, builder: Any, value: Any) -> Any:
+        # No instruction, from one register to the same one.
+        kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)])
+        return builder.asm(kind, "", "=r,0", [value], True)
+
+    return Intrinsic(build, 1)
+
+
 load_u1 = _load(8, signed=False, big_endian=True)
 load_i1 = _load(8, signed=True, big_endian=True)
 load_u2 = _load(16, signed=False, big_endian=True)
@@ -76,3 +91,4 @@ store_8 = _store(64)
 store_be_2 = _store(16, big_endian=True)
 store_be_4 = _store(32, big_endian=True)
 store_be_8 = _store(64, big_endian=True)
+opaque = _opaque()

@@ -133,6 +133,7 @@ _INTRINSICS: dict[int, Callable[..., Any]] = {
     id(loads.store_be_2): _store(2, "big"),
     id(loads.store_be_4): _store(4, "big"),
     id(loads.store_be_8): _store(8, "big"),
+    id(loads.opaque): lambda value: value,
     id(words.swap_bytes): lambda value: _signed(
         int.from_bytes((int(value) % _WORD).to_bytes(8, "little"), "big")
     ),

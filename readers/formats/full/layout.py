@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
-from readers.decode.loads import load_i4, load_u1, load_u2, store_8
+from readers.decode.loads import load_i4, load_u1, load_u2, opaque, store_8
 from readers.errors import CorruptDataError, hex_window
 
 PAGE_ENTRIES = 1 << 15
@@ -37,6 +37,10 @@ END_OF_KEY_GROUP = 0xFFFF
 META_FOLLOWS = 0x80
 LENGTHS_BYTES = 8  # before key and value of an entry
 LEAST_ENTRY_BYTES = 9  # two lengths and the first byte of the key, which carries the flag
+# Guesses of lengths: a wrong one costs more than a right one saves, so that a walk gives up where one in four is wrong.
+_CREDIT = 256
+_MISS = 4
+_NO_GUESS = -(2**31)
 _COUNT = -1  # count the entries, store none
 # Flink writes one range a state; a file with more ranges is read, too, but not remembered.
 MOST_RANGES = 64
@@ -76,6 +80,11 @@ def _walk(
         behind it, and the end mark); -1, or the position where the bytes contradict the format; the number of marks.
     """
     found = 0
+    key_guess = 0
+    value_guess = 0
+    credit = _CREDIT
+    # Where an entry begins depends on the lengths before it, and a processor would wait for each of them. The guess is that they
+    # are those of the entry before: then it goes on with the next entries while it reads, and compares, the lengths.
     # Every length is checked against what is left before it is used: `limit - position` never overflows, a sum could.
     while True:
         start = position
@@ -83,12 +92,23 @@ def _walk(
             return found, position, state, -1, marked
         if limit - position < 4:
             return found, position, state, position, marked
-        key_length = load_i4(data, position)
+        credit += 1
+        key_length = key_guess
+        stored = load_i4(data, position)
+        if stored != key_guess:
+            key_length = opaque(stored)
+            credit -= _MISS
+            key_guess = key_length if credit > 0 else _NO_GUESS
         key = position + 4
         if key_length < 1 or key_length > limit - key - 4:
             return found, position, state, position, marked
         position = key + key_length
-        value_length = load_i4(data, position)
+        value_length = value_guess
+        stored = load_i4(data, position)
+        if stored != value_guess:
+            value_length = opaque(stored)
+            credit -= _MISS
+            value_guess = value_length if credit > 0 else _NO_GUESS
         value = position + 4
         if value_length < 0 or value_length > limit - value:
             return found, position, state, position, marked
@@ -111,6 +131,9 @@ def _walk(
                 store_8(marks, marked * 16, state)
                 store_8(marks, marked * 16 + 8, position)
             marked += 1
+            key_guess = 0
+            value_guess = 0
+            credit = _CREDIT
             if state == END_OF_KEY_GROUP:
                 return found, position, state, -1, marked
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from random import Random
 
 import numpy as np
 import pytest
@@ -147,6 +148,51 @@ def test_a_key_group_is_walked_in_stretches_that_are_given_back(
     assert cut_back == counted_back
     assert [start for start, _ in cut_back] == [2, *(end for _, end in cut_back[:-1])]
     assert cut_back[-1][1] == len(buffer)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_entries_are_the_same_whether_lengths_repeat_or_not(seed: int) -> None:
+    random = Random(seed)
+    rows: list[Framed] = []
+    for state in range(3):
+        for lengths in (
+            (7, 7),
+            (1, 9),
+            (5, 5),
+        ):  # one length, lengths of which none can be foreseen, another one
+            rows += [
+                (
+                    state,
+                    random.randbytes(random.randint(*lengths)),
+                    random.randbytes(random.randint(*lengths)),
+                )
+                for _ in range(600)
+            ]
+    rows = [(state, bytes([key[0] & 0x7F]) + key[1:], value) for state, key, value in rows]
+    data, ranges = key_group(rows), full.StateRanges()
+
+    for _ in range(2):  # all states, then known runs
+        for state in range(3):
+            (page,) = cut(data, state, ranges)
+            assert page == [(key, value) for owner, key, value in rows if owner == state]
+
+
+@pytest.mark.parametrize(
+    ("of_value", "length"),
+    [(False, 0), *((of_value, length) for of_value in (False, True) for length in (-(2**31), -1, 2**31 - 1))],
+)
+def test_a_length_that_contradicts_the_many_equal_ones_before_it_is_found_where_it_stands(
+    of_value: bool, length: int
+) -> None:
+    entry = 4 + 5 + 4 + 6
+    data = bytearray(key_group([(0, b"key_1", b"value1")] * 1000))
+    place = 2 + 700 * entry + (4 + 5 if of_value else 0)
+    data[place : place + 4] = struct.pack(">i", length)
+
+    with pytest.raises(CorruptDataError) as caught:
+        cut(bytes(data), 0)
+
+    assert caught.value.position == place
 
 
 @given(rows=entries, state=st.integers(0, 2), most=st.integers(1, 50), data=st.data())
