@@ -4,6 +4,7 @@ One kernel, `execute`, dispatches on the instructions; all other modules hold th
 Numba compiles the constants of these modules into it, so that a name costs nothing.
 
     execute.py    the dispatch loop, and the loops of walkers
+    blocks.py     entries that are laid out alike, a block at a time
     code.py       words of instructions and tables
     registers.py  what the machine keeps when it stops
     statuses.py   why it stops, and the error messages
@@ -21,6 +22,7 @@ To add an instruction:
 3. `execute.py`: a branch. Compare every length with `limit - position` before it is used; do nothing but check and step
    over the bytes if `column` is -1; leave with FULL if a column is full: the decoder gives it more room
    and decodes the entry again.
+   An instruction that most entries of common states have may get a branch in `blocks.py`, too.
 4. `statuses.py`, if it can fail in a new way: a code and its message.
 5. A serializer that emits it, with test vectors: the tests of serializers run each value with and without columns, and
    `tests/readers/compiled` runs the machine by Python as well and compares.

@@ -29,6 +29,7 @@ from readers.decode.loads import (
     store_4,
     store_8,
 )
+from readers.decode.machine.blocks import BLOCK_ENTRIES, DECODED, UNFIT, decode_block
 from readers.decode.machine.code import target, word
 from readers.decode.machine.columns import (
     close_list,
@@ -161,7 +162,19 @@ def execute(
     status = DONE
     detail_a = 0
     detail_b = 0
+    # The first entry from which on blocks are tried: a program with Python leaves has none.
+    alone = stop if resume else row
+    pause = BLOCK_ENTRIES
     while row < stop:
+        if row >= alone and stop - row >= BLOCK_ENTRIES and not resume:
+            found = decode_block(instructions, targets, data, starts, ends, segments, row, table, memory)
+            if found == DECODED:
+                row += BLOCK_ENTRIES
+                pause = BLOCK_ENTRIES
+                continue
+            # The more blocks in turn are not regular, the more entries are decoded before another is tried.
+            alone = stop if found == UNFIT else row + pause
+            pause *= 2
         # After a Python leaf the entry goes on where it stopped; position and PC are set behind the leaf by then.
         if not resume:
             pc = 0

@@ -11,7 +11,7 @@ from readers.decode.machine.columns import close_variable, get_field
 from readers.decode.machine.statuses import BAD_TEXT, DONE, FULL
 
 REPLACEMENT = 0xFFFD  # as Java decodes what is no text
-_HIGH_BITS = np.int64(-0x7F7F7F7F7F7F7F80)  # 0x80 in each of eight bytes
+HIGH_BITS = np.int64(-0x7F7F7F7F7F7F7F80)  # 0x80 in each of eight bytes
 
 
 @subroutine
@@ -97,35 +97,47 @@ def is_equal(data: int, position: int, other: int, count: int) -> bool:
 
 
 @subroutine
-def _is_ascii(data: int, position: int, count: int, limit: int) -> bool:
-    """Return whether `count` bytes are all less than 0x80."""
-    # Eight bytes at a time where `limit` leaves room: most strings are ASCII, and this loop is most of their time.
+def bytes_seen(data: int, position: int, count: int, limit: int) -> int:
+    """Return a word in which HIGH_BITS are 0 if `count` bytes are all less than 0x80."""
+    # Eight bytes at a time: most strings are ASCII, and this loop is most of their time.
     seen = np.int64(0)
-    index = 0
-    while index < count:
-        if position + index + 8 <= limit:
-            word = load_le_i8(data, position + index)
-            if count - index < 8:
-                word &= (np.int64(1) << (8 * (count - index))) - 1
-            seen |= word
+    if count >= 8:
+        index = 0
+        while index < count - 8:
+            seen |= load_le_i8(data, position + index)
             index += 8
-        else:
-            seen |= load_u1(data, position + index)
-            index += 1
-    return seen & _HIGH_BITS == 0
+        # The last eight bytes, some of them once more.
+        return seen | load_le_i8(data, position + count - 8)
+    if position + 8 <= limit:
+        return load_le_i8(data, position) & ((np.int64(1) << (8 * count)) - 1)
+    for index in range(count):
+        seen |= load_u1(data, position + index)
+    return seen
 
 
 @subroutine
-def _copy(memory: int, at: int, data: int, position: int, count: int, limit: int) -> None:
-    """Copy bytes, eight at a time where `limit` leaves room; up to seven bytes behind `at + count` are overwritten."""
-    index = 0
-    while index < count:
-        if position + index + 8 <= limit:
-            store_8(memory, at + index, load_le_i8(data, position + index))
+def copy_seen(memory: int, at: int, data: int, position: int, count: int, limit: int) -> int:
+    """Copy bytes and return the same as `bytes_seen`; up to eight bytes behind `at + count` are overwritten."""
+    seen = np.int64(0)
+    if count >= 8:
+        index = 0
+        while index < count - 8:
+            eight = load_le_i8(data, position + index)
+            store_8(memory, at + index, eight)
+            seen |= eight
             index += 8
-        else:
-            store_1(memory, at + index, load_u1(data, position + index))
-            index += 1
+        eight = load_le_i8(data, position + count - 8)
+        store_8(memory, at + count - 8, eight)
+        return seen | eight
+    if position + 8 <= limit:
+        eight = load_le_i8(data, position)
+        store_8(memory, at, eight)
+        return eight & ((np.int64(1) << (8 * count)) - 1)
+    for index in range(count):
+        byte = load_u1(data, position + index)
+        store_1(memory, at + index, byte)
+        seen |= byte
+    return seen
 
 
 @subroutine
@@ -133,9 +145,8 @@ def put_string(
     table: int, memory: int, column: int, data: int, position: int, limit: int, units: int
 ) -> tuple[int, int]:
     """Append the `units` varint UTF-16 units at `position`; return the position behind them and the status."""
-    ascii_only = _is_ascii(data, position, units, limit)
     if column < 0:
-        if ascii_only:
+        if bytes_seen(data, position, units, limit) & HIGH_BITS == 0:
             return position + units, DONE
         for _ in range(units):
             _, position = read_varint(data, position, limit)
@@ -145,12 +156,12 @@ def put_string(
     used = get_field(table, column, DATA_LENGTH)
     capacity = get_field(table, column, DATA_CAPACITY)
     base = get_field(table, column, DATA)
-    # 8: `_copy` writes whole words.
+    # 8: `copy_seen` writes whole words.
     if used + units + 8 > capacity:
         return 0, FULL
     at = base + used
-    if ascii_only:
-        _copy(memory, at, data, position, units, limit)
+    # What is no ASCII is written again, unit by unit.
+    if copy_seen(memory, at, data, position, units, limit) & HIGH_BITS == 0:
         return position + units, FULL if close_variable(table, memory, column, used + units) else DONE
     pending = 0
     for _ in range(units):
