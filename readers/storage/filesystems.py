@@ -372,8 +372,14 @@ class BufferStream(Stream):
         # Whole pages only: the first and the last page may hold bytes that are still needed.
         first = -(-(offset + start) // mmap.PAGESIZE) * mmap.PAGESIZE
         pages = (offset + start + length - first) // mmap.PAGESIZE
-        if pages > 0:
+        if pages <= 0:
+            return
+        if _MADVISE is None:
             mapped.madvise(mmap.MADV_DONTNEED, first, pages * mmap.PAGESIZE)
+            return
+        # `mmap.madvise` keeps Python's lock meanwhile, and the other threads of a scan would wait.
+        address = int(self._data.__array_interface__["data"][0]) + first - offset
+        _MADVISE(address, pages * mmap.PAGESIZE, mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         self._data = np.empty(0, dtype=np.uint8)
