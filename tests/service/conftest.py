@@ -15,15 +15,16 @@ from catalog.catalog import Root
 from service.app import create_app
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Progress
-from service.engines.workers import pool
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
+from tests.support import serving as serving_support
 from tests.support.paths import DATA
 from tests.support.serving import listening
 
 FLINK = DATA / "flink"
 NATIVE = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+workers_with_their_share = serving_support.workers_with_their_share
 
 
 class Asker:
@@ -48,15 +49,6 @@ class Asker:
 def _values(array: Any) -> list[Any]:
     values: list[Any] = array.to_pylist()
     return values
-
-
-@pytest.fixture(scope="session", autouse=True)
-def workers_with_their_share() -> Iterator[None]:
-    """Lets workers yield to everything else a little only: tests that run beside each other use all cores, and would starve them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool, "_NICE_OF_OTHERS", 6)
-        patch.setattr(pool, "_NICE_OF_LONG", 7)
-        yield
 
 
 @pytest.fixture

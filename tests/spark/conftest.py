@@ -26,10 +26,13 @@ from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.spark.engine import SparkEngine
 from service.engines.spark.settings import SparkSettings
 from service.settings import Settings
+from tests.support import serving
 from tests.support.paths import PROJECT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+workers_with_their_share = serving.workers_with_their_share
 
 FLINK = PROJECT / "tests" / "data" / "flink"
 EVERYTHING = FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "canonical"
@@ -172,7 +175,7 @@ class Standalone:
         for process in (*self.workers, self.master):
             process.terminate()
         for process in (*self.workers, self.master):
-            process.wait(timeout=30)
+            process.wait(timeout=60)
 
     def processes(self) -> list[str]:
         """The commands of all processes in this folder, those of executors and drivers included."""

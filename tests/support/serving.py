@@ -6,12 +6,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 import uvicorn
 from fastapi import FastAPI
 
+from service.engines.workers import pool
 from service.http import connections
 from service.http.admission import ConnectionLimits, Connections
 from service.settings import Settings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def workers_with_their_share() -> Iterator[None]:
+    """Lets workers yield to everything else a little only: tests that run beside each other use all cores, and would starve them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "_NICE_OF_OTHERS", 6)
+        patch.setattr(pool, "_NICE_OF_LONG", 7)
+        yield
 
 
 @contextmanager

@@ -33,7 +33,7 @@ ROOTS = {
     "sql": CORPUS / "sql-window-hashmap" / "canonical",
 }
 # Machines are slow at times, and nothing waits longer than it has to.
-_PATIENCE_MS = 30_000
+_PATIENCE_MS = 120_000
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = [
     "--no-sandbox",
@@ -58,6 +58,8 @@ def browser() -> Iterator[Browser]:
         yield launched
         launched.close()
 
+
+workers_with_their_share = serving.workers_with_their_share
 
 # A browser keeps its connections open.
 listening = partial(serving.listening, last_answers_s=1)

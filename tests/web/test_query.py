@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Callable
 from urllib.parse import urlencode
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.waiting import wait_until
 from tests.web.asking import HOSTILE, Watch, facts, grid_rows, header, query, tree_item, write
 from tests.web.conftest import ROOTS
 
@@ -280,17 +280,7 @@ def test_a_long_query_shows_progress_and_is_cancelled(opened: Opened, watch: Wat
     expect(page.get_by_role("note")).to_have_text("Cancelled")
     expect(page.get_by_role("alert")).to_have_count(0)
     expect(page.get_by_role("button", name="Run")).to_be_enabled()
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        states = [
-            one["state"]
-            for one in httpx.get(f"{service}/api/queries", timeout=60).json()["queries"]
-            if one["sql"] == FOREVER
-        ]
-        if states[0] == "cancelled":
-            break
-        time.sleep(0.1)
-    assert states[0] == "cancelled"
+    wait_until(lambda: states_of(service, FOREVER)[0] == "cancelled")
 
 
 def test_leaving_the_view_ends_the_query(opened: Opened, watch: Watch, service: str) -> None:
@@ -301,17 +291,13 @@ def test_leaving_the_view_ends_the_query(opened: Opened, watch: Watch, service: 
 
     page.get_by_role("link", name="Timers").click()
 
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        states = [
-            one["state"]
-            for one in httpx.get(f"{service}/api/queries", timeout=60).json()["queries"]
-            if one["sql"] == sql
-        ]
-        if states == ["cancelled"]:
-            break
-        time.sleep(0.1)
-    assert states == ["cancelled"]
+    wait_until(lambda: states_of(service, sql) == ["cancelled"])
+
+
+def states_of(service: str, sql: str) -> list[str]:
+    """The states of the queries with this text, the latest first."""
+    listed = httpx.get(f"{service}/api/queries", timeout=60).json()["queries"]
+    return [one["state"] for one in listed if one["sql"] == sql]
 
 
 def test_a_shared_link_shows_the_same(opened: Opened) -> None:
