@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from tests.support.screen import Screen
+from tests.support.waiting import PATIENCE_S
 
 _COLUMNS, _LINES = 80, 24
 
@@ -35,7 +36,11 @@ class OnTerminal:
 
 
 def run_on_terminal(
-    command: Sequence[str], *, columns: int = _COLUMNS, errors_too: bool = False, timeout_s: float = 60
+    command: Sequence[str],
+    *,
+    columns: int = _COLUMNS,
+    errors_too: bool = False,
+    timeout_s: float = PATIENCE_S,
 ) -> OnTerminal:
     """Run a program whose standard output is a terminal.
 
@@ -118,7 +123,7 @@ class Talk:
         """Press the keys of a text; `\\r` is Enter."""
         os.write(self._ours, text.encode())
 
-    def see(self, wanted: str, timeout_s: float = 60) -> str:
+    def see(self, wanted: str, timeout_s: float = PATIENCE_S) -> str:
         """Wait until the terminal shows a text behind what was seen before; return all from there to the end of that text."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -145,7 +150,7 @@ class Talk:
         """Press Ctrl-C."""
         self.press("\x03")
 
-    def end(self, timeout_s: float = 60) -> int:
+    def end(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait until the program ends; return its exit code."""
         return self._process.wait(timeout_s)
 
