@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -20,13 +21,14 @@ from typing import Any
 
 import llvmlite
 import numpy as np
-from llvmlite import binding
 
 from readers.compiled.routines import Alternative, Intrinsic, Subroutine
 
-_FORMAT = 1
+_FORMAT = 2
 """Version of the files, and of the way that kernels are called."""
 _OURS = __name__.partition(".")[0]
+# Linux: vendor, family, model, and all features that the kernel knows. It takes no time to read, as /proc/cpuinfo may.
+_MODEL = Path("/sys/devices/system/cpu/modalias")
 
 
 def identity_of(kernels: Iterable[Subroutine]) -> str:
@@ -60,10 +62,22 @@ def _environment() -> Iterable[str]:
     yield str(_FORMAT)
     yield Path(str(numba.origin)).with_name("_version.py").read_text() if numba else ""
     yield from (llvmlite.__version__, np.__version__, sys.version, sys.platform, platform.machine())
-    yield binding.get_default_triple()
-    yield binding.get_host_cpu_name()
-    yield binding.get_host_cpu_features().flatten()
+    yield from _processor()
     yield from sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
+
+
+def _processor() -> tuple[str, str]:
+    """Return what the code depends on of this processor; without LLVM if possible, for its import takes as long as a lookup."""
+    # Numpy asks the processor itself, as LLVM does; under an emulator the kernel's list is that of another one.
+    found = getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", None)
+    try:
+        model = _MODEL.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        model = ""
+    if not found or not model:
+        described: tuple[str, str] = import_module("readers.compiled.llvm").processor()
+        return described
+    return model, ",".join(sorted(name for name, is_there in found.items() if is_there))
 
 
 class _Dependencies:

@@ -4,8 +4,8 @@
 |---|---|
 | 32 | SHA-256 of the rest |
 | u4 little endian | length of the next |
-| JSON | `identity`; `kernels`: name → number of words it takes, its result |
-| … | the object file |
+| JSON | `identity`; `kernels`: name → number of words it takes, its result; `image`: null, or what an `Image` has beside its content |
+| … | the content of the image; the object file if there is none |
 
 A file that is cut short, damaged, or that another user than root could have written is not loaded: its unit is compiled
 again and the file replaced. Several processes may do so at once: each writes a file of its own and renames it. If nothing
@@ -28,6 +28,7 @@ from typing import Any
 
 from readers.compiled.identity import identity_of
 from readers.compiled.kernel import logger
+from readers.compiled.linking import Image
 from readers.compiled.loading import ObjectCode, Signature, load
 from readers.compiled.routines import Subroutine
 from readers.storage.cachefolder import CACHE_VARIABLE, cache_directory
@@ -90,15 +91,27 @@ def _read(path: Path, identity: str) -> ObjectCode | None:
     checksum, rest = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
     if hashlib.sha256(rest).digest() != checksum:
         return None
-    image = 4 + int.from_bytes(rest[:4], "little")
-    header = json.loads(rest[4:image])
+    start = 4 + int.from_bytes(rest[:4], "little")
+    header = json.loads(rest[4:start])
     if header["identity"] != identity:
         return None
     signatures = {
         name: Signature(parameters=parameters, returns=returns)
         for name, (parameters, returns) in header["kernels"].items()
     }
-    return ObjectCode(signatures=signatures, image=rest[image:])
+    content = rest[start:]
+    return ObjectCode(
+        signatures=signatures, code=_image(header["image"], content) if header["image"] else content
+    )
+
+
+def _image(described: dict[str, Any], content: bytes) -> Image:
+    return Image(
+        content=content,
+        inner=tuple(described["inner"]),
+        outer={name: tuple(places) for name, places in described["outer"].items()},
+        entries=described["entries"],
+    )
 
 
 def _is_trusted(status: os.stat_result) -> bool:
@@ -111,8 +124,12 @@ def _is_trusted(status: os.stat_result) -> bool:
 def _write(path: Path, identity: str, code: ObjectCode) -> bool:
     """Keep object code in a file; return whether that was possible."""
     signatures = {name: (kernel.parameters, kernel.returns) for name, kernel in code.signatures.items()}
-    header = json.dumps({"identity": identity, "kernels": signatures}).encode()
-    rest = len(header).to_bytes(4, "little") + header + code.image
+    image, content = None, code.code
+    if isinstance(content, Image):
+        image = {"inner": content.inner, "outer": content.outer, "entries": content.entries}
+        content = content.content
+    header = json.dumps({"identity": identity, "kernels": signatures, "image": image}).encode()
+    rest = len(header).to_bytes(4, "little") + header + content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_UNFINISHED, delete=False) as file:
