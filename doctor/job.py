@@ -31,12 +31,24 @@ class Classes(Protocol):
         """Return whether a class is there, by its binary name; None if that cannot be told."""
         ...
 
-    def declares(self, name: str, field: str) -> bool | None:
-        """Return whether a class or a superclass has a field, static or transient ones too; None if that cannot be told."""
+    def owner(self, name: str, field: str) -> str | None:
+        """Return which class has a field: this one, or the next superclass; empty if none has it, None if that cannot be told."""
+        ...
+
+    def declared_class(self, name: str, field: str) -> str | None:
+        """Return the class, or the primitive, of a field that a class declares, as Java sees it; None if that cannot be told."""
         ...
 
     def constructs(self, name: str) -> bool | None:
         """Return whether a class is public and has a public constructor without parameters; None if that cannot be told."""
+        ...
+
+    def extends(self, name: str, ancestor: str) -> bool | None:
+        """Return whether a class extends or implements another one; None if that cannot be told."""
+        ...
+
+    def components(self, name: str) -> tuple[str, ...] | None:
+        """Return the names of the components of a record, in order; None if it is none, or that cannot be told."""
         ...
 
 
@@ -51,6 +63,7 @@ class JobState:
         snapshot_classes: the classes of its serializer snapshots.
         risks: what is not known of it for certain.
         misfit: why stored values do not fit to the classes of the new job; empty if they fit, or were not tried.
+        leaves_bytes: they do not fit only because bytes are left behind them, which Flink passes over.
         places: the sources of a savepoint that have it, and its name there; none where no savepoint tells of it.
         is_v2: it is a state of the asynchronous state API (since 2.0), which backends register in another way.
     """
@@ -61,6 +74,7 @@ class JobState:
     snapshot_classes: frozenset[str] = frozenset()
     risks: tuple[Risk, ...] = ()
     misfit: str = ""
+    leaves_bytes: bool = False
     is_v2: bool = False
     places: tuple[tuple[Source, StateName], ...] = field(default=(), repr=False, compare=False)
 

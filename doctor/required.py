@@ -70,7 +70,15 @@ def known_classes(new: Job) -> KnownClasses:
     if new.classes is None:
         return known
     classes = new.classes
-    return replace(known, exists=classes.has, declares=classes.declares, constructs=classes.constructs)
+    return replace(
+        known,
+        exists=classes.has,
+        owner=classes.owner,
+        declared_class=classes.declared_class,
+        constructs=classes.constructs,
+        extends=classes.extends,
+        components=classes.components,
+    )
 
 
 def required_classes(operator: JobOperator, known: KnownClasses) -> Iterator[RequiredClass]:

@@ -14,7 +14,7 @@ from doctor.report import Risk, Severity, Stage, StateOutcome, StateVerdict
 from doctor.required import DECLARES, NOT_OF_THE_JOB, named_classes
 from doctor.rules.comparison import compare
 from doctor.rules.context import Comparison, Context, Path, found, joined, walk
-from doctor.rules.jar import CLASS_UNSEEN, VALUES_MISFIT
+from doctor.rules.jar import CLASS_UNSEEN, VALUES_LEFT_OVER, VALUES_MISFIT
 from doctor.rules.kryo import (
     COLLECTION_FIELDS,
     KEY_INVISIBLE,
@@ -24,7 +24,7 @@ from doctor.rules.kryo import (
     upgraded,
     zoned,
 )
-from doctor.rules.pojo import FIELD_RETYPED
+from doctor.rules.pojo import COMPONENT_REMOVED, FIELD_DETACHED, FIELD_RETYPED
 from doctor.rules.rule import Effect, Finding, Rule, Verdict, risk_of
 from doctor.rules.states import (
     KEY_CHANGED,
@@ -135,7 +135,8 @@ def state_verdict(old: JobState, new: JobState | None, context: Context, *, assu
     # Kryo 5 takes other bytes for an error than Kryo 2, by which they were tried: a refused declaration decides.
     is_decided = context.is_upgrade and compared.verdict is Verdict.INCOMPATIBLE
     if new is not None and new.misfit and not is_decided:
-        values |= found(VALUES_MISFIT, ("value",), new.misfit)
+        rule = VALUES_LEFT_OVER if new.leaves_bytes else VALUES_MISFIT
+        values |= found(rule, ("value",), new.misfit)
     total = loading | compared | values
     # What fails anyway is not looked at more closely; what was assumed from the savepoint is no second sample.
     if new is not None and not assumed and not _fails(total, context):
@@ -240,7 +241,11 @@ def _reassigned(state: JobState, context: Context) -> Comparison:
         if now is not None:
             compared = compare(node, now, context, path)
             total |= Comparison(
-                findings=tuple(finding for finding in compared.findings if finding.rule is FIELD_RETYPED)
+                findings=tuple(
+                    finding
+                    for finding in compared.findings
+                    if finding.rule in (FIELD_RETYPED, COMPONENT_REMOVED, FIELD_DETACHED)
+                )
             )
     return total
 

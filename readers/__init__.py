@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from readers.classfiles.classpath import ClassPath
     from readers.classfiles.constantpool import ClassConstant, Member
     from readers.classfiles.jar import Jar
-    from readers.classfiles.signatures import OBJECT, JavaType, class_type, method_signature
+    from readers.classfiles.signatures import OBJECT, JavaType, class_type, method_signature, type_of
     from readers.columnnames import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED
     from readers.compiled.ahead import UNITS as COMPILED_UNITS
     from readers.compiled.ahead import compile_all, missing_units
@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         ValueOutOfRangeError,
     )
     from readers.extraction.extractor import Registrations, TypeExtractor
+    from readers.extraction.hierarchy import Hierarchy
     from readers.formats.composite.layout import composite_program
     from readers.formats.composite.source import ComposedSource
     from readers.formats.entry import WHOLE_MAP, Entry, StateKind, state_meta_info
@@ -259,6 +260,7 @@ __all__ = [
     "FileSystem",
     "GenericArraySerializer",
     "Hashes",
+    "Hierarchy",
     "Intrinsic",
     "Jar",
     "JavaObject",
@@ -410,6 +412,7 @@ __all__ = [
     "survey",
     "target",
     "type_named",
+    "type_of",
     "update_times",
     "warm",
     "with_dictionaries",
@@ -447,6 +450,7 @@ _HOMES = {
     "FileSystem": "readers.storage.filesystems:FileSystem",
     "GenericArraySerializer": "readers.serializers.containers:GenericArraySerializer",
     "Hashes": "readers.differences.hashes:Hashes",
+    "Hierarchy": "readers.extraction.hierarchy:Hierarchy",
     "IMMUTABLE_COLLECTIONS": "readers.serializers.kryo.classes:IMMUTABLE_COLLECTIONS",
     "Intrinsic": "readers.compiled.routines:Intrinsic",
     "Jar": "readers.classfiles.jar:Jar",
@@ -618,6 +622,7 @@ _HOMES = {
     "survey": "readers.surveys.survey:survey",
     "target": "readers.decode.machine.code:target",
     "type_named": "readers.serializers.named:type_named",
+    "type_of": "readers.classfiles.signatures:type_of",
     "update_times": "readers.surveys.survey:update_times",
     "sample_of": "readers.samples.sample:sample_of",
     "warm": "readers.decode.decoder:warm",

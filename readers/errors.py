@@ -5,6 +5,7 @@
       UnsupportedVersionError              a format version that is not known: what, found, known
       UnsupportedSerializerError           java class, snapshot version
         ClassMismatchError                 bytes of another version of a class than that of the jars
+          LeftOverError                    the same, and only bytes behind its end tell so
       UnsupportedStateError                a kind of state file that is recognised and not decoded
       CorruptDataError                     bytes contradict the format; shows a hex window
       ValueOutOfRangeError                 a value that its column type cannot hold exactly
@@ -101,6 +102,10 @@ class UnsupportedSerializerError(ReaderError):
 
 class ClassMismatchError(UnsupportedSerializerError):
     """Bytes that are not as the class files of the jars lay out the objects of a class."""
+
+
+class LeftOverError(ClassMismatchError):
+    """Bytes that are left where the class files of the jars see the end of an object: Flink passes over them."""
 
 
 class UnsupportedStateError(ReaderError):

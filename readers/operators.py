@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from readers.errors import ReaderError
+from readers.errors import LeftOverError, ReaderError
 from readers.formats.channelstate.layout import InFlightRecords
 from readers.formats.entry import Entry, StateKind
 from readers.formats.opener import OpeningContext
@@ -299,7 +299,9 @@ class StateCollector:
         while (found := self._misfit()) is not None:
             state, error = found
             reason = f"the jars are not used for this state, because its bytes do not fit to their classes: {error.message}"
-            self.contradictions[state] = (*self.contradictions[state], Contradiction(reason, source="jars"))
+            known = self.contradictions[state]
+            leaves_bytes = isinstance(error, LeftOverError)
+            self.contradictions[state] = (*known, Contradiction(reason, "jars", leaves_bytes))
             names = {id(part.source): part.name for part in self.parts[state]}
             self._replace(
                 {

@@ -8,9 +8,11 @@ jar only adds its classes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from doctor.against.jarclasses import JarClasses
 from doctor.against.kind import Against
 from doctor.declared.reading import Declarations, DeclaredState, read_declarations
 from doctor.job import Fact, Job, JobOperator, JobState
@@ -30,7 +32,6 @@ from doctor.rules.jar import (
 from doctor.rules.rule import Rule
 from doctor.versions import FlinkVersion
 from readers import (
-    OBJECT,
     AvroSerializer,
     ClassPath,
     Entry,
@@ -56,17 +57,16 @@ from readers import (
 _AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
 _MISFIT = "do not fit to their classes: "
 _ACCUMULATORS = "accState"  # of GROUP BY; Flink: GroupAggFunction
-_MAX_SUPERCLASSES = 64
 _PRODUCT = "scala.Product"
 _PLAIN = frozenset({"java.lang.String", "java.math.BigDecimal", "java.math.BigInteger"})
-_PLATFORM = ("java.", "javax.")
-# Classes that the cluster has, or may have, without the jar.
-_CLUSTER = ("org.apache.flink.", "org.apache.avro.", "scala.")
 _KEYED = frozenset(
     {StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING}
 )
 _OPERATOR = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST, StateKind.BROADCAST})
 _DECLARABLE = _KEYED | _OPERATOR
+_IN_A_ROW = frozenset({StateKind.LIST, StateKind.BROADCAST})
+# State → why its values do not fit, and whether only bytes behind them tell so.
+_Misfits: TypeAlias = Mapping[tuple[str, StateKind], tuple[str, bool]]
 
 # States that operators of Flink declare: no code of a job names them.
 _OF_FLINK = (
@@ -74,49 +74,6 @@ _OF_FLINK = (
     "already-emitted-", "waiting-to-emit", "nfaState", "sharedBuffer", "eventQueues", "writer_raw", "streaming_committer",
     "SourceReaderState", "topic-partition-offset", "rank", "cleanup-", "_timer", "elements-queue", "watermark",
 )  # fmt: skip
-
-
-class JarClasses:
-    """The classes of jars, as the rules ask for them."""
-
-    def __init__(self, classes: ClassPath) -> None:
-        self._classes = classes
-        self._packages = frozenset(name.rpartition(".")[0] for name in classes)
-
-    def has(self, name: str) -> bool | None:
-        """Return whether a class is there, by its binary name; None if that cannot be told."""
-        if name in self._classes or name.startswith(_PLATFORM):
-            return True
-        if name.startswith(_CLUSTER):
-            return None
-        # Of a package of which nothing is in the jar, all of it may be elsewhere on the class path.
-        return False if name.rpartition(".")[0] in self._packages else None
-
-    def declares(self, name: str, field: str) -> bool | None:
-        """Return whether a class or a superclass has a field, static or transient ones too; None if that cannot be told."""
-        try:
-            for _ in range(_MAX_SUPERCLASSES):
-                found = self._classes.find(name)
-                if found is None:
-                    return False if name == OBJECT else None
-                if any(each.name == field for each in found.fields):
-                    return True
-                name = found.super_name or OBJECT
-        except ReaderError:
-            return None
-        return None
-
-    def constructs(self, name: str) -> bool | None:
-        """Return whether a class is public and has a public constructor without parameters; None if that cannot be told."""
-        try:
-            found = self._classes.find(name)
-        except ReaderError:
-            return None
-        if found is None:
-            return None
-        return found.is_public and any(
-            each.name == "<init>" and each.descriptor == "()V" and each.is_public for each in found.methods
-        )
 
 
 class JarAgainst(Against):
@@ -172,13 +129,18 @@ class JarAgainst(Against):
             risks=new.risks + tuple(model.risks(is_graph_known=Fact.OPERATORS in new.knows)),
         )
 
-    def _misfits(self, old: JobOperator) -> dict[tuple[str, StateKind], str]:
+    def _misfits(self, old: JobOperator) -> _Misfits:
         """Try the first values of an operator, and return why those of some states do not fit to the classes of the jar."""
         if old.opened is None or not any(map(_is_tried, old.states)):
             return {}
         states = old.opened.described_by(self._job_classes).states
+        # In a native heap snapshot all values stand in a row, and in lists and broadcast state those of a key.
+        is_framed = "hashmap" not in old.formats
         return {
-            (state.name, state.kind): contradiction.message.partition(_MISFIT)[2] or contradiction.message
+            (state.name, state.kind): (
+                contradiction.message.partition(_MISFIT)[2] or contradiction.message,
+                contradiction.leaves_bytes and is_framed and state.kind not in _IN_A_ROW,
+            )
             for state in states
             for contradiction in state.contradictions
             if contradiction.source == "jars"
@@ -416,20 +378,20 @@ def _is_tried(state: JobState) -> bool:
     return any(isinstance(node, KryoSerializer | PojoSerializer) for tree in trees for _, node in walk(tree))
 
 
-def _with_misfits(
-    operators: dict[str, JobOperator], misfits: dict[str, dict[tuple[str, StateKind], str]]
-) -> dict[str, JobOperator]:
+def _with_misfits(operators: dict[str, JobOperator], misfits: dict[str, _Misfits]) -> dict[str, JobOperator]:
     """Return operators whose states know that stored values do not fit to the classes of the jar."""
     changed = dict(operators)
     for operator_id, reasons in misfits.items():
         operator = operators.get(operator_id)
         if operator is not None and reasons:
-            states = (
-                replace(state, misfit=reasons.get((state.name, state.entry.kind), ""))
-                for state in operator.states
-            )
+            states = (_with_misfit(state, reasons) for state in operator.states)
             changed[operator_id] = replace(operator, states=tuple(states))
     return changed
+
+
+def _with_misfit(state: JobState, reasons: _Misfits) -> JobState:
+    reason, leaves_bytes = reasons.get((state.name, state.entry.kind), ("", False))
+    return replace(state, misfit=reason, leaves_bytes=leaves_bytes)
 
 
 def _corrected(new: Job, old: Job, declarations: Declarations) -> Job:

@@ -38,16 +38,22 @@ class KnownClasses:
         pojos: those that are POJOs.
         enums: those that are enums.
         exists: whether the class path has a class; None where it is not known.
-        declares: whether a class or a superclass has a field of any kind; None where it is not known.
+        owner: the class that has a field of any kind, a class or the next superclass; empty for none, None where it is not known.
+        declared_class: the class of a field as Java sees it, or its primitive; None where it is not known.
         constructs: whether Flink can make an empty object of a class; None where it is not known.
+        extends: whether a class extends or implements another one; None where it is not known.
+        components: the components of a class that is a record; None where it is none, or that is not known.
     """
 
     named: frozenset[str] = frozenset()
     pojos: dict[str, PojoSerializer] = field(default_factory=dict)
     enums: dict[str, EnumSerializer] = field(default_factory=dict)
     exists: Callable[[str], bool | None] = lambda _: None
-    declares: Callable[[str, str], bool | None] = lambda _class, _field: None
+    owner: Callable[[str, str], str | None] = lambda _class, _field: None
+    declared_class: Callable[[str, str], str | None] = lambda _class, _field: None
     constructs: Callable[[str], bool | None] = lambda _: None
+    extends: Callable[[str, str], bool | None] = lambda _class, _ancestor: None
+    components: Callable[[str], tuple[str, ...] | None] = lambda _: None
 
     def has(self, name: str) -> bool | None:
         """Return whether the new job has a class; None where that is not known."""

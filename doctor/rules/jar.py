@@ -5,7 +5,7 @@ What a job declares is read from constant arguments of calls: see `doctor/declar
 
 from __future__ import annotations
 
-from doctor.rules.rule import DOUBT, FAILS_RESTORE, RISK, UNKNOWN, UNREADABLE_ACCESS, Rule
+from doctor.rules.rule import DOUBT, FAILS_RESTORE, LOSES, RISK, UNKNOWN, UNREADABLE_ACCESS, Rule
 
 GRAPH_UNSEEN = Rule(
     id="jar-graph-unseen",
@@ -92,6 +92,18 @@ VALUES_MISFIT = Rule(
     remedy="keep the class as it was, or make it a POJO and write the state anew before the change",
     evidence=("kryo-add-field", "pojo-list-of-pojo-add-field", "pojo-subclass-add-field"),
 )
+VALUES_LEFT_OVER = Rule(
+    id="jar-values-left-over",
+    change="the first stored values go on where the classes of the jar end: a class that Kryo writes lost its last fields, by their names",
+    effect="Flink passes over the bytes that are left: the values of these fields are dropped, and nothing says so",
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy="keep the fields, or make it a POJO and write the state anew before the change",
+    evidence=(
+        "kryo-remove-last-field",
+        "com.esotericsoftware.kryo.serializers.FieldSerializer",
+    ),
+)
 CLASS_UNSEEN = Rule(
     id="jar-class-unseen",
     change="a class that the savepoint names is in none of the jars, nor is any other class of its package",
@@ -121,6 +133,7 @@ RULES = (
     NAME_GONE,
     QUERY_READ,
     VALUES_MISFIT,
+    VALUES_LEFT_OVER,
     CLASS_UNSEEN,
     CODE_UNREAD,
 )

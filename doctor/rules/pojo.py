@@ -8,7 +8,7 @@ Flink: PojoSerializerSnapshot#resolveSchemaCompatibility, PojoFieldUtils#getFiel
 from __future__ import annotations
 
 from doctor.rules.assignment import is_assignable
-from doctor.rules.context import Comparison, Context, Path, found
+from doctor.rules.context import Comparison, Context, Path, found, joined, walk
 from doctor.rules.rule import (
     FAILS_REGISTER,
     FAILS_RESTORE,
@@ -19,7 +19,7 @@ from doctor.rules.rule import (
     Verdict,
 )
 from doctor.rules.types import CLASS_GONE, CLASS_NEEDED, ENUM_REMOVED, class_changed
-from readers import PojoField, PojoSerializer, Serializer
+from readers import EnumSerializer, PojoField, PojoSerializer, Serializer
 
 FIELD_ADDED = Rule(
     id="pojo-field-added",
@@ -41,6 +41,22 @@ FIELD_REMOVED = Rule(
     remedy="keep the field, or rename it in the savepoint with `ALTER TABLE … RENAME COLUMN`",
     evidence=("pojo-remove-field", "pojo-rename-field", "pojo-field-transient"),
 )
+COMPONENT_REMOVED = Rule(
+    id="record-component-removed",
+    change=(
+        "a component removed from a record, of which the others stand in the order of the alphabet, one of them behind it"
+    ),
+    effect=(
+        "Flink takes such a record for unchanged, and counts the removed component too: hashmap fails when it decodes values, "
+        "rocksdb while it migrates"
+    ),
+    verdict=Verdict.MIGRATION,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_REGISTER,
+    flink="ArrayIndexOutOfBoundsException: Index … out of bounds for length …",
+    remedy="keep the component, or declare the others in another order than that of the alphabet",
+    evidence=("record-remove-component", "o.a.f.api.java.typeutils.runtime.JavaRecordBuilderFactory"),
+)
 FIELD_TRANSIENT = Rule(
     id="pojo-field-transient",
     change="a field of a POJO that became transient or static",
@@ -61,6 +77,31 @@ FIELD_MOVED_DOWN = Rule(
     remedy="leave the field in the superclass",
     evidence=("pojo-field-from-superclass", "o.a.f.api.java.typeutils.runtime.PojoFieldUtils"),
 )
+SUPERCLASS_RENAMED = Rule(
+    id="pojo-superclass-renamed",
+    change="a superclass that declares fields has another name, or another superclass has its fields now",
+    effect="Flink looks for them in the old one: their values are dropped, and nothing says so; if it is still there, it fails",
+    verdict=Verdict.MIGRATION,
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy="keep the name of the superclass",
+    evidence=(
+        "pojo-superclass-renamed",
+        "pojo-field-to-lower-superclass",
+        "o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
+    ),
+)
+FIELD_DETACHED = Rule(
+    id="pojo-field-detached",
+    change="a POJO no longer extends the class that declares a field, and that class is still in the jar",
+    effect="Flink finds the field and cannot set it: hashmap fails when it decodes values, rocksdb when it compares or migrates them",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_REGISTER,
+    flink="IllegalArgumentException: Can not set … field",
+    remedy="keep the superclass, or remove the old one from the jar too, and lose its fields",
+    evidence=("pojo-superclass-renamed-kept", "o.a.f.api.java.typeutils.runtime.PojoFieldUtils"),
+)
 FIELD_MOVED = Rule(
     id="pojo-field-moved",
     change="a field moved between two superclasses",
@@ -69,7 +110,11 @@ FIELD_MOVED = Rule(
     heap=RISK,
     rocksdb=RISK,
     remedy="check against the jar too: it shows which superclass is above the other",
-    evidence=("pojo-field-from-superclass", "o.a.f.api.java.typeutils.runtime.PojoFieldUtils"),
+    evidence=(
+        "pojo-field-to-upper-superclass",
+        "pojo-field-to-lower-superclass",
+        "o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
+    ),
 )
 FIELD_RETYPED = Rule(
     id="pojo-field-retyped",
@@ -84,6 +129,8 @@ FIELD_RETYPED = Rule(
         "pojo-retype-long-string",
         "pojo-tuple-field-arity",
         "pojo-list-to-set",
+        "pojo-retype-int-boxed-long",
+        "pojo-nested-class-renamed-kept",
         "nested-retype-broadcast-value",
     ),
 )
@@ -96,7 +143,12 @@ FIELD_RETYPED_ASSIGNABLE = Rule(
     rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
-    evidence=("pojo-list-field", "o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot"),
+    evidence=(
+        "pojo-list-field",
+        "pojo-retype-integer-number",
+        "pojo-linkedlist-to-list",
+        "o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
+    ),
 )
 NESTED_UNREADABLE = Rule(
     id="pojo-nested-unreadable",
@@ -172,8 +224,11 @@ POJO_TO_OTHER = Rule(
 RULES = (
     FIELD_ADDED,
     FIELD_REMOVED,
+    COMPONENT_REMOVED,
     FIELD_TRANSIENT,
     FIELD_MOVED_DOWN,
+    SUPERCLASS_RENAMED,
+    FIELD_DETACHED,
     FIELD_MOVED,
     FIELD_RETYPED,
     FIELD_RETYPED_ASSIGNABLE,
@@ -204,51 +259,112 @@ def _fields(old: PojoSerializer, new: PojoSerializer, context: Context, path: Pa
     # Two classes of a hierarchy may have fields of one name.
     declared = {(field.declared_in, field.name): field for field in new.fields if not field.hidden}
     kept = set()
+    remaining: list[str | None] = []
     for field in old.fields:
         if field.hidden:
             # The class that wrote the savepoint had lost the field already.
             total |= Comparison(verdict=Verdict.MIGRATION)
+            remaining.append(None)
             continue
         at = (*path, field.name)
         same = declared.get((field.declared_in, field.name))
         now = same or known.get(field.name)
-        if now is None and context.classes.declares(field.declared_in or old.pojo_class, field.name):
+        owner = context.classes.owner(field.declared_in or old.pojo_class, field.name)
+        if owner and context.classes.extends(old.pojo_class, owner) is False:
+            total |= found(FIELD_DETACHED, at, f"{old.pojo_class} no longer extends {owner}")
+            continue
+        if now is None and owner:
             total |= found(FIELD_TRANSIENT, at, f"{old.pojo_class}.{field.name}")
             continue
         if now is None:
             total |= found(FIELD_REMOVED, at, f"{old.pojo_class} no longer has {field.name}")
+            total |= _needed(field, context, at)
+            remaining.append(None)
             continue
-        moved = Comparison() if same else _moved(old, field, now, at)
+        remaining.append(field.name)
+        moved = Comparison() if same else _moved(old, new, field, owner, at)
         total |= moved
         if moved.verdict is Verdict.MIGRATION:
             continue
         kept.add((now.declared_in, now.name))
-        total |= _retyped(field, now, context, at)
+        total |= _retyped(field, now, new, context, at)
     for added in new.fields:
         if not added.hidden and (added.declared_in, added.name) not in kept:
             total |= found(FIELD_ADDED, (*path, added.name), f"{old.pojo_class} has a new field {added.name}")
-    return total
+    return total | _components(old, remaining, context, path)
 
 
-def _moved(old: PojoSerializer, before: PojoField, now: PojoField, path: Path) -> Comparison:
-    """Return the finding about a field that another class of the hierarchy declares now."""
-    # The lookup walks up: what was declared in the class itself is found in any superclass.
-    if not before.declared_in or not now.declared_in or before.declared_in == old.pojo_class:
+def _components(old: PojoSerializer, remaining: list[str | None], context: Context, path: Path) -> Comparison:
+    """Return the finding about a record that lost components.
+
+    Its constructor is called with the fields by their place in the savepoint where the names that are left are those of the
+    components, in their order; else by their place in the constructor.
+    """
+    components = context.classes.components(old.pojo_class)
+    if components is None or tuple(name for name in remaining if name is not None) != components:
         return Comparison()
-    detail = f"{before.name} moved from {before.declared_in} to {now.declared_in}"
-    return found(FIELD_MOVED_DOWN if now.declared_in == old.pojo_class else FIELD_MOVED, path, detail)
+    # A removed field behind all others is never set.
+    if None not in remaining[: len(components)]:
+        return Comparison()
+    return found(COMPONENT_REMOVED, path, f"{old.pojo_class} has only {', '.join(components)}")
 
 
-def _retyped(before: PojoField, now: PojoField, context: Context, path: Path) -> Comparison:
+def _needed(field: PojoField, context: Context, path: Path) -> Comparison:
+    """Return the findings about classes that the snapshot of a removed field still names."""
+    classes = [
+        node.pojo_class if isinstance(node, PojoSerializer) else node.enum_class
+        for _, node in walk(field.serializer)
+        if isinstance(node, PojoSerializer | EnumSerializer)
+    ]
+    return joined(found(CLASS_NEEDED, path, name) for name in classes if context.classes.has(name) is None)
+
+
+def _moved(
+    old: PojoSerializer, new: PojoSerializer, before: PojoField, owner: str | None, path: Path
+) -> Comparison:
+    """Return the finding about a field that another class of the hierarchy declares now.
+
+    Args:
+        old, new: the POJO.
+        before: the field in the savepoint.
+        owner: the class in which the lookup finds it; empty for none, None where no jar tells.
+        path: the path that leads to it.
+    """
+    # The lookup walks up: what was declared in the class itself is found in any superclass.
+    if owner or not before.declared_in or before.declared_in == old.pojo_class:
+        return Comparison()
+    now = next(field.declared_in for field in new.fields if field.name == before.name and not field.hidden)
+    if not now:
+        return Comparison()
+    detail = f"{before.name} moved from {before.declared_in} to {now}"
+    if now == old.pojo_class:
+        return found(FIELD_MOVED_DOWN, path, detail)
+    is_renamed = before.declared_in not in _declaring(new) and now not in _declaring(old)
+    return found(SUPERCLASS_RENAMED if is_renamed or owner == "" else FIELD_MOVED, path, detail)
+
+
+def _declaring(pojo: PojoSerializer) -> frozenset[str]:
+    return frozenset(field.declared_in for field in pojo.fields)
+
+
+def _retyped(
+    before: PojoField, now: PojoField, new: PojoSerializer, context: Context, path: Path
+) -> Comparison:
     nested = context.compare(before.serializer, now.serializer, context, path)
     if nested.verdict is not Verdict.INCOMPATIBLE:
         return nested
     unreadable = (CLASS_GONE, ENUM_REMOVED)
     if any(finding.rule in unreadable and finding.path == path for finding in nested.findings):
         return nested | found(NESTED_UNREADABLE, path, _change(before, now))
-    if isinstance(before.serializer, PojoSerializer) and isinstance(now.serializer, PojoSerializer):
+    one, other = before.serializer, now.serializer
+    if (
+        isinstance(one, PojoSerializer)
+        and isinstance(other, PojoSerializer)
+        and one.pojo_class == other.pojo_class
+    ):
         return nested
-    assignable = is_assignable(before.serializer, now.serializer)
+    declared = context.classes.declared_class(now.declared_in or new.pojo_class, now.name)
+    assignable = is_assignable(one, other, declared, context.classes.extends)
     return nested | found(
         FIELD_RETYPED_ASSIGNABLE if assignable else FIELD_RETYPED, path, _change(before, now)
     )

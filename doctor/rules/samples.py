@@ -20,6 +20,7 @@ KRYO_FIELDS = Rule(
     remedy=_KEEP,
     evidence=(
         "kryo-add-field",
+        "kryo-remove-first-field",
         "pojo-list-of-pojo-add-field",
         "com.esotericsoftware.kryo.serializers.FieldSerializer",
     ),

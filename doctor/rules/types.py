@@ -124,7 +124,12 @@ CLASS_NEEDED = Rule(
     heap=RISK,
     rocksdb=RISK,
     remedy="check against the jar too: it shows whether the class is there",
-    evidence=("state-removed-kryo-class-gone", "pojo-subclass-class-gone", "pojo-subclass-registered-gone"),
+    evidence=(
+        "state-removed-kryo-class-gone",
+        "pojo-subclass-class-gone",
+        "pojo-subclass-registered-gone",
+        "pojo-remove-nested-class-gone",
+    ),
 )
 OWN_SERIALIZER = Rule(
     id="own-serializer",

@@ -124,6 +124,8 @@ def _class_at(data: bytes, position: int) -> tuple[bytes, int] | None:
 
 def field_steps(data: bytes, position: int, mode: Mode) -> dict[str, int]:
     """Return what may stand at a position of the fields of an object: see `layouts`."""
+    if mode is Mode.TEXTS:
+        return _steps_around_texts(data, position)
     steps = {str(width): position + width for width in _WIDTHS if position + width <= len(data)}
     for kind, most in (("int", _INT_BYTES), ("long", _LONG_BYTES)):
         found = varint(data, position, most, is_cut=mode is Mode.LENIENT)
@@ -152,6 +154,28 @@ def field_steps(data: bytes, position: int, mode: Mode) -> dict[str, int]:
         elif _may_vary(data, value, end):
             steps["any"] = ANYWHERE
     return steps
+
+
+def _steps_around_texts(data: bytes, position: int) -> dict[str, int]:
+    """Return what may stand at a position where a marker and a text of some letters are a string, and nothing else."""
+    exact = field_steps(data, position, Mode.EXACT)
+    start, end = _next_text(data, position)
+    return {
+        kind: behind
+        for kind, behind in exact.items()
+        if behind <= start or (position == start and kind == "string" and behind == end)
+    }
+
+
+def _next_text(data: bytes, position: int) -> tuple[int, int]:
+    """Return where the next string of some letters begins and ends; the end of the data if there is none."""
+    start = data.find(_NEW, position)
+    while start >= 0:
+        end = _string_end(data, start + 1)
+        if end is not None and _is_text(data[start + 1 : end]):
+            return start, end
+        start = data.find(_NEW, start + 1)
+    return len(data), len(data)
 
 
 def _may_vary(data: bytes, value: int, end: int) -> bool:

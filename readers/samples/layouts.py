@@ -30,6 +30,7 @@ class Mode(Enum):
 
     EXACT = auto()  # as a writer of Flink wrote them
     OPEN = auto()  # the same, and parts of any length are passed over
+    TEXTS = auto()  # as a writer of Flink wrote them, and what is a text beyond doubt is no number
     LENIENT = auto()  # as Flink reads them, whoever wrote them
 
 
@@ -67,7 +68,7 @@ def cannot_read(new: Sequence[bytes], old: Sequence[bytes], steps: Steps) -> boo
             _some_fits(_objects(new, Mode.EXACT), steps)
             and _some_fits(_objects(old, Mode.EXACT), steps)
             and not _some_fits(_objects([*new, *old], Mode.OPEN), steps)
-            and not _some_fits(_objects(new, Mode.EXACT) + _objects(old, Mode.LENIENT), steps)
+            and not _some_fits(_objects(new, Mode.TEXTS) + _objects(old, Mode.LENIENT), steps)
         )
     except _TooManyPlacesError:
         return False

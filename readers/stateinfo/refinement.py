@@ -31,10 +31,17 @@ _REFINED_KINDS = frozenset({StateKind.REDUCING, StateKind.AGGREGATING, StateKind
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A statement of `stateInfo` or of jars that the savepoint contradicts; or the reason why a file is not used."""
+    """A statement of `stateInfo` or of jars that the savepoint contradicts; or the reason why a file is not used.
+
+    Attributes:
+        message: what contradicts it.
+        source: whose statement it is.
+        leaves_bytes: only bytes that are left behind a value contradict it: Flink passes over these.
+    """
 
     message: str
     source: str = "stateInfo"
+    leaves_bytes: bool = False
 
     def __str__(self) -> str:
         return f"{self.source}: {self.message}"

@@ -1,6 +1,7 @@
 """Labelled restores: a job wrote a savepoint, another one was restored from it by real Flink, and the label says what happened.
 
-`tests/data/compat-pairs.tar.xz` has a folder per pair: `savepoints/`, `jars/`, `plans/` and `labels/`.
+`tests/data/compat-pairs.tar.xz` has a folder per pair: `savepoints/`, `jars/`, `plans/` and `labels/`. `compat-pairs-more.tar.xz` has those
+that came later, with the code of both jobs in `src/`: kinds of changes about which a rule was wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from tests.support.paths import DATA
 
 ARCHIVE = DATA / "compat-pairs.tar.xz"
+MORE = DATA / "compat-pairs-more.tar.xz"
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,17 @@ class Label:
 @cache
 def pair_names() -> frozenset[str]:
     """The names of all pairs."""
-    with tarfile.open(ARCHIVE) as archive:
-        return frozenset(name.split("/")[1] for name in archive.getnames() if name.count("/") > 1)
+    found: set[str] = set()
+    for path in (ARCHIVE, MORE):
+        with tarfile.open(path) as archive:
+            found.update(name.split("/")[1] for name in archive.getnames() if name.count("/") > 1)
+    return frozenset(found)
 
 
-def unpack_pairs(target: Path, names: Iterable[str] | None = None) -> Path:
-    """Write pairs into a folder, all of them where no names are given."""
+def unpack_pairs(target: Path, names: Iterable[str] | None = None, path: Path = ARCHIVE) -> Path:
+    """Write pairs of an archive into a folder, all of them where no names are given."""
     wanted = None if names is None else frozenset(names)
-    with tarfile.open(ARCHIVE) as archive:
+    with tarfile.open(path) as archive:
         members = [
             member
             for member in archive.getmembers()

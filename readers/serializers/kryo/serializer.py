@@ -29,7 +29,13 @@ import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
-from readers.errors import ClassMismatchError, CorruptDataError, ReaderError, UnsupportedSerializerError
+from readers.errors import (
+    ClassMismatchError,
+    CorruptDataError,
+    LeftOverError,
+    ReaderError,
+    UnsupportedSerializerError,
+)
 from readers.javaio import JavaObject, read_object
 from readers.serializers.base import Problem, Serializer, rebuild
 from readers.serializers.jsontree import json_bytes, json_text
@@ -94,12 +100,14 @@ class KryoLeaf:
             raise self._misfit(error) from error
         if self.is_last and reader.is_assumed and input_.position != limit:
             left = f"expected the end of the value, found {limit - input_.position} more bytes"
-            raise self._misfit(input_.corrupt(left))
+            raise self._misfit(input_.corrupt(left), LeftOverError)
         return None if value is None else self._shown(value, input_, position), input_.position
 
-    def _misfit(self, error: ReaderError) -> ClassMismatchError:
+    def _misfit(
+        self, error: ReaderError, kind: type[ClassMismatchError] = ClassMismatchError
+    ) -> ClassMismatchError:
         """Return the error for bytes that class files do not describe: those of another version of a class."""
-        return ClassMismatchError(
+        return kind(
             f"expected an object of {self.type_class} as the jars have its classes, found other bytes: {error.message}",
             position=error.position,
         )
