@@ -51,6 +51,10 @@ class Classes(Protocol):
         """Return the names of the components of a record, in order; None if it is none, or that cannot be told."""
         ...
 
+    def constants(self, name: str) -> tuple[str, ...] | None:
+        """Return the constants of an enum, in order; None if it is none, or that cannot be told."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:

@@ -78,6 +78,8 @@ def known_classes(new: Job) -> KnownClasses:
         constructs=classes.constructs,
         extends=classes.extends,
         components=classes.components,
+        constants=classes.constants,
+        is_of_jar=True,
     )
 
 

@@ -15,13 +15,28 @@ from doctor.rules.context import Comparison, Context, found
 from doctor.rules.kryo import FIELDS_UNSEEN, UPGRADE_UNLISTED
 from doctor.rules.pojo import SUBCLASSES_UNSEEN
 from doctor.rules.rule import Rule
-from doctor.rules.samples import CEP_STAGE, KRYO_FIELDS, SUBCLASS_FIELDS, SUBCLASS_GONE
+from doctor.rules.samples import CEP_STAGE, KRYO_CLASS_GONE, KRYO_FIELDS, SUBCLASS_FIELDS, SUBCLASS_GONE
 from doctor.rules.upgrade import CEP_PATTERN
 from readers import KryoSerializer, PojoSerializer, ReaderError, Serializer, Stages, ValueSample, sample_of
 
 MOST_BYTES = 16 << 10
 _OF_KRYO = frozenset({FIELDS_UNSEEN, UPGRADE_UNLISTED})
 _PATH = ("value",)
+
+
+def with_gone_classes(compared: Comparison, old: JobState, context: Context) -> Comparison:
+    """Return the findings about a state with the classes that its first values name, and that no jar has.
+
+    Args:
+        compared: what the headers tell.
+        old: the state in the savepoint.
+        context: what is known beside it.
+    """
+    is_open = not _OF_KRYO.isdisjoint(finding.rule for finding in compared.findings)
+    written = _sample(old) if is_open and context.classes.is_of_jar else None
+    names = written.kryo_classes() if written is not None else frozenset()
+    gone = sorted(name for name in names if context.classes.has(name) is False)
+    return compared | found(KRYO_CLASS_GONE, _PATH, ", ".join(gone)) if gone else compared
 
 
 def with_samples(compared: Comparison, old: JobState, new: JobState, context: Context) -> Comparison:

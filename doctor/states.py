@@ -20,6 +20,7 @@ from doctor.rules.kryo import (
     KEY_INVISIBLE,
     UPGRADE_COLLECTION_FIELD,
     UPGRADE_SAME,
+    refilled,
     unloadable,
     upgraded,
     zoned,
@@ -50,7 +51,7 @@ from doctor.rules.upgrade import (
     is_config_snapshot,
     is_gone,
 )
-from doctor.samples import with_samples
+from doctor.samples import with_gone_classes, with_samples
 from readers import (
     EnumSerializer,
     KryoSerializer,
@@ -137,7 +138,7 @@ def state_verdict(old: JobState, new: JobState | None, context: Context, *, assu
     if new is not None and new.misfit and not is_decided:
         rule = VALUES_LEFT_OVER if new.leaves_bytes else VALUES_MISFIT
         values |= found(rule, ("value",), new.misfit)
-    total = loading | compared | values
+    total = with_gone_classes(loading | compared | values, old, context)
     # What fails anyway is not looked at more closely; what was assumed from the savepoint is no second sample.
     if new is not None and not assumed and not _fails(total, context):
         total = with_samples(total, old, new, context)
@@ -201,8 +202,8 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
         for name in dict.fromkeys(names):
             if context.classes.has(name) is False:
                 total |= found(CLASS_GONE, at, name)
-        if isinstance(node, EnumSerializer) and node.enum_class in context.classes.enums:
-            changed = compare_constants(node, context.classes.enums[node.enum_class], at)
+        if isinstance(node, EnumSerializer):
+            changed = compare_constants(node, _enum_now(node, context), at)
             if changed.verdict is Verdict.INCOMPATIBLE:
                 total |= changed
         if isinstance(node, KryoSerializer):
@@ -210,6 +211,13 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
         if context.is_upgrade:
             total |= gone_connector(node, at)
     return total
+
+
+def _enum_now(enum: EnumSerializer, context: Context) -> EnumSerializer:
+    """Return an enum as the new job has it, by a type that it declares or by its jar; as it was where neither tells."""
+    known = context.classes.enums.get(enum.enum_class)
+    constants = context.classes.constants(enum.enum_class) if known is None else None
+    return known or (enum if constants is None else replace(enum, constants=constants))
 
 
 def _gone(snapshot_classes: Iterable[str], context: Context, path: Path) -> Comparison:
@@ -257,8 +265,8 @@ def _decoding(state: JobState, context: Context, *, is_compared: bool) -> Compar
         if isinstance(node, KryoSerializer):
             if context.is_upgrade:
                 total |= upgraded(node, path)
-            elif context.old_kryo < _KRYO_5:
-                total |= zoned(node, path)
+            else:
+                total |= zoned(node, path) if context.old_kryo < _KRYO_5 else refilled(node, path)
         elif is_compared and node.java_class.endswith(".NFAStateSerializer"):
             total |= found(CEP_PATTERN, path)
         elif is_compared and node.java_class.endswith(".RowDataSerializer"):

@@ -80,6 +80,11 @@ class JarClasses:
             return None
         return tuple(component.name for component in found.record_components)
 
+    def constants(self, name: str) -> tuple[str, ...] | None:
+        """Return the constants of an enum, in order; None if it is none, or that cannot be told."""
+        found = self._find(name)
+        return found.enum_constants if found is not None and found.is_enum else None
+
     def _find(self, name: str) -> ClassFile | None:
         with suppress(ReaderError):
             return self._classes.find(name)

@@ -84,17 +84,35 @@ SPECIFIC_INCOMPATIBLE = Rule(
 )
 GENERIC_ADDED = Rule(
     id="avro-generic-field-added",
-    change="a GenericRecord gains a field, or its fields are reordered, although the schemas resolve",
+    change=(
+        "a GenericRecord gains a field, loses one before others, or its fields are reordered or retyped (string → bytes), although the "
+        "schemas resolve: at the place of a field the old record has none, or one of another type"
+    ),
     effect=(
-        "Flink writes the old record with the new schema: rocksdb fails while it migrates, hashmap restores and fails at the next "
-        "savepoint"
+        "Flink writes the old record with the new schema, field by field in their order: rocksdb fails while it migrates, hashmap "
+        "restores and fails at the next savepoint"
     ),
     verdict=Verdict.MIGRATION,
     heap=UNREADABLE_SNAPSHOT,
     rocksdb=FAILS_REGISTER,
     flink="ArrayIndexOutOfBoundsException, ClassCastException",
     remedy="add fields at a time when the state is written anew, or use a SpecificRecord",
-    evidence=("avro-add-default", "o.a.f.formats.avro.typeutils.AvroSerializer"),
+    evidence=(
+        "avro-add-default",
+        "avro-generic-remove-first",
+        "avro-generic-string-to-bytes",
+        "o.a.f.formats.avro.typeutils.AvroSerializer",
+    ),
+)
+GENERIC_SHIFTED = Rule(
+    id="avro-generic-field-shifted",
+    change="a GenericRecord loses a field before others, or its fields are reordered: at its place the old record has another of its type",
+    effect="the field gets the values of the other one, and nothing says so: rocksdb while it migrates, hashmap at the next savepoint",
+    verdict=Verdict.MIGRATION,
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy="keep the order of the fields, and remove only the last ones; or use a SpecificRecord",
+    evidence=("avro-generic-swap", "o.a.f.formats.avro.typeutils.AvroSerializer"),
 )
 UNRESOLVED = Rule(
     id="avro-schema-unreadable",
@@ -113,6 +131,7 @@ RULES = (
     INCOMPATIBLE,
     SPECIFIC_INCOMPATIBLE,
     GENERIC_ADDED,
+    GENERIC_SHIFTED,
     UNRESOLVED,
 )
 
@@ -138,9 +157,10 @@ def _result(resolution: Resolution, path: Path, *, is_generic: bool) -> Comparis
         rule = INCOMPATIBLE if is_generic else SPECIFIC_INCOMPATIBLE
         return found(rule, path, "; ".join(resolution.problems))
     total = Comparison()
-    changed = resolution.added + resolution.reordered
-    if is_generic and changed:
-        total |= found(GENERIC_ADDED, path, ", ".join(changed))
+    if is_generic and resolution.displaced:
+        total |= found(GENERIC_ADDED, path, ", ".join(resolution.displaced))
+    if is_generic and resolution.shifted:
+        total |= found(GENERIC_SHIFTED, path, ", ".join(resolution.shifted))
     if resolution.renamed:
         total |= found(FIELD_RENAMED, path, ", ".join(resolution.renamed))
     if resolution.removed:

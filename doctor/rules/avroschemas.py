@@ -25,6 +25,8 @@ _WIDENED = {
     ("string", "bytes"),
     ("bytes", "string"),
 }
+_ELEMENTS = {"array": "items", "map": "values"}
+_NUMBERS = ("int", "long", "float", "double")
 _NAMED = ("record", "error", "enum", "fixed")
 _MAX_DEPTH = 64
 
@@ -36,14 +38,16 @@ class Resolution:
     Attributes:
         problems: paths and reasons for which it cannot be read.
         added, removed: fields that only the reader's, only the writer's record has.
-        reordered: paths of records whose common fields stand in another order.
+        displaced: fields of the reader at whose place the writer's record has no field, or one of a type that is not written as this.
+        shifted: fields of the reader at whose place the writer's record has another field, of a type that is written like this.
         renamed: fields of the reader that an alias finds in the writer's record.
     """
 
     problems: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    reordered: list[str] = field(default_factory=list)
+    displaced: list[str] = field(default_factory=list)
+    shifted: list[str] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
 
 
@@ -179,10 +183,19 @@ class _Resolver:
     def _fields(self, old: Schema, new: Schema, at: str, space_old: str, space_new: str) -> list[str]:
         found: list[str] = []
         written = {member["name"]: member for member in old["fields"]}
+        places = [member["name"] for member in old["fields"]]
         order: list[str] = []
-        for member in new["fields"]:
+        for place, member in enumerate(new["fields"]):
             path = f"{at}.{member['name']}" if at else member["name"]
             known = [name for name in (member["name"], *member.get("aliases", ())) if name in written]
+            stands = places[place] if place < len(places) else None
+            is_written = stands is not None and self._is_written_alike(
+                written[stands]["type"], member["type"], space_old, space_new
+            )
+            if not is_written:
+                self.resolution.displaced.append(path)
+            elif stands != (known[0] if known else None):
+                self.resolution.shifted.append(path)
             if known:
                 order.append(known[0])
                 if known[0] != member["name"]:
@@ -192,11 +205,25 @@ class _Resolver:
                 self.resolution.added.append(path)
                 if "default" not in member:
                     found.append(f"{path}: a new field without a default")
-        kept = [name for name in written if name in order]
         self.resolution.removed += [f"{at}.{name}" if at else name for name in written if name not in order]
-        if kept != order:
-            self.resolution.reordered.append(at or "the record")
         return found
+
+    def _is_written_alike(self, old: Schema, new: Schema, space_old: str, space_new: str) -> bool:
+        """Return whether a value of one type can be written as one of another: all numbers can, a union takes those of its branches."""
+        one, other = self.writer.resolved(old, space_old), self.reader.resolved(new, space_new)
+        if _kind(one) == "union" or _kind(other) == "union":
+            kinds = [
+                {
+                    _kind(names.resolved(branch, space))
+                    for branch in (schema if _kind(schema) == "union" else [schema])
+                }
+                for names, schema, space in ((self.writer, one, space_old), (self.reader, other, space_new))
+            ]
+            return kinds[0] <= kinds[1]
+        if _kind(one) == _kind(other) and _kind(one) in _ELEMENTS:
+            element = _ELEMENTS[_kind(one)]
+            return self._is_written_alike(one[element], other[element], space_old, space_new)
+        return _kind(one) == _kind(other) or (_kind(one) in _NUMBERS and _kind(other) in _NUMBERS)
 
 
 def _simple(name: str) -> str:

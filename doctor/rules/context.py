@@ -42,6 +42,8 @@ class KnownClasses:
         declared_class: the class of a field as Java sees it, or its primitive; None where it is not known.
         constructs: whether Flink can make an empty object of a class; None where it is not known.
         extends: whether a class extends or implements another one; None where it is not known.
+        constants: the constants of an enum, in order; None where it is none, or that is not known.
+        is_of_jar: a jar tells which classes there are.
         components: the components of a class that is a record; None where it is none, or that is not known.
     """
 
@@ -54,6 +56,8 @@ class KnownClasses:
     constructs: Callable[[str], bool | None] = lambda _: None
     extends: Callable[[str, str], bool | None] = lambda _class, _ancestor: None
     components: Callable[[str], tuple[str, ...] | None] = lambda _: None
+    constants: Callable[[str], tuple[str, ...] | None] = lambda _: None
+    is_of_jar: bool = False
 
     def has(self, name: str) -> bool | None:
         """Return whether the new job has a class; None where that is not known."""

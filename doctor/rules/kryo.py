@@ -90,6 +90,16 @@ ZONES = Rule(
     remedy="store an Instant and the id of the zone instead",
     evidence=("kryo-type-zoned", "kryo-type-offsetdt", "pojo-duration-field"),
 )
+OFFSETS = Rule(
+    id="kryo2-offsets",
+    change="ZoneOffset and OffsetTime under Kryo 2 (Flink 1.x), the job unchanged",
+    effect="the id of the offset is lost when the value is written: it shows `null`, and calls on it fail",
+    verdict=Verdict.AS_IS,
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy="store the seconds of the offset instead",
+    evidence=("kryo-type-offset-time", "com.esotericsoftware.kryo.serializers.FieldSerializer"),
+)
 AVRO_REGISTRATION = Rule(
     id="kryo-instance-registration",
     change="1.x → 2.x: a Kryo serializer is registered as an instance, as flink-avro on the class path of 1.x does",
@@ -105,6 +115,21 @@ AVRO_REGISTRATION = Rule(
         "o.a.f.api.common.ExecutionConfig$SerializableSerializer",
     ),
 )
+KRYO_5_UNREADABLE = Rule(
+    id="kryo5-unreadable",
+    change="ArrayDeque, Vector, CopyOnWriteArrayList, Hashtable, Properties, IdentityHashMap under Kryo 5 (Flink 2.x), the job unchanged",
+    effect="Kryo 5 makes an object without its inner array, and fails to fill it",
+    verdict=Verdict.AS_IS,
+    heap=FAILS_RESTORE,
+    rocksdb=UNREADABLE_ACCESS,
+    flink="NullPointerException: Cannot store to object array",
+    remedy="keep the elements in a ListState or a MapState, or in an ArrayList or a HashMap",
+    evidence=(
+        "kryo-type-array-deque",
+        "kryo-type-vector",
+        "com.esotericsoftware.kryo.serializers.CollectionSerializer",
+    ),
+)
 UPGRADE_SAME = Rule(
     id="kryo-upgrade-same",
     change="1.x → 2.x: a class whose Kryo 2 bytes Kryo 5 reads alike (URI)",
@@ -116,8 +141,8 @@ UPGRADE_SAME = Rule(
 )
 UPGRADE_LOSES = Rule(
     id="kryo-upgrade-loses",
-    change="1.x → 2.x: collections, maps and BitSet under Kryo",
-    effect="Kryo 5 reads one element too few, empty maps, or other bits; no error is raised",
+    change="1.x → 2.x: collections, maps, BitSet, Period, Year, MonthDay, OffsetTime, OptionalDouble under Kryo",
+    effect="Kryo 5 reads one element too few, empty maps, other bits or numbers; no error is raised",
     verdict=Verdict.AS_IS,
     heap=LOSES,
     rocksdb=LOSES,
@@ -129,12 +154,18 @@ UPGRADE_LOSES = Rule(
         "kryo-type-treemap",
         "kryo-type-bitset",
         "kryo-type-arraylist-hint",
+        "kryo-type-period",
+        "kryo-type-year",
+        "kryo-type-month-day",
         "com.esotericsoftware.kryo.serializers.CollectionSerializer",
     ),
 )
 UPGRADE_FAILS = Rule(
     id="kryo-upgrade-fails",
-    change="1.x → 2.x: UUID, Locale, Duration, LocalDate, ZonedDateTime, OffsetDateTime under Kryo",
+    change=(
+        "1.x → 2.x: UUID, Locale, Duration, LocalDate, ZonedDateTime, OffsetDateTime, ZoneId, YearMonth, OptionalInt, OptionalLong, "
+        "ArrayDeque, Vector, CopyOnWriteArrayList under Kryo"
+    ),
     effect="Kryo 5 cannot read them: hashmap fails at restore, rocksdb when a value is read first, or migrated",
     verdict=Verdict.AS_IS,
     heap=FAILS_RESTORE,
@@ -149,6 +180,8 @@ UPGRADE_FAILS = Rule(
         "pojo-instant-field",
         "pojo-uuid-field",
         "kryo-map-key",
+        "kryo-type-zone-id",
+        "kryo-type-optional-long",
     ),
 )
 UPGRADE_UNLISTED = Rule(
@@ -209,6 +242,8 @@ RULES = (
     SERIALIZER_REMOVED,
     SERIALIZER_ADDED,
     ZONES,
+    OFFSETS,
+    KRYO_5_UNREADABLE,
     AVRO_REGISTRATION,
     UPGRADE_SAME,
     UPGRADE_LOSES,
@@ -266,8 +301,15 @@ def upgraded(old: KryoSerializer, path: Path) -> Comparison:
     return found(rule, path, name)
 
 
+def refilled(old: KryoSerializer, path: Path) -> Comparison:
+    """Return what Kryo 5 does to collections of the JDK that it cannot fill, without any upgrade."""
+    return found(KRYO_5_UNREADABLE, path, old.type_class) if old.type_class in _UNFILLED else Comparison()
+
+
 def zoned(old: KryoSerializer, path: Path) -> Comparison:
     """Return what Kryo 2 does to dates with zones, without any upgrade."""
+    if old.type_class in _OFFSETS:
+        return found(OFFSETS, path, old.type_class)
     return found(ZONES, path, old.type_class) if old.type_class in _ZONED else Comparison()
 
 
@@ -287,6 +329,19 @@ def unloadable(old: KryoSerializer, context: Context, path: Path) -> Comparison:
 
 _KRYO_2 = 2
 _FLINK = ("org.apache.flink.", "org.apache.avro.")
+_UNFILLED = frozenset(
+    f"java.util.{name}"
+    for name in (
+        "ArrayDeque",
+        "Vector",
+        "Stack",
+        "concurrent.CopyOnWriteArrayList",
+        "Hashtable",
+        "Properties",
+        "IdentityHashMap",
+    )
+)
+_OFFSETS = frozenset({"java.time.ZoneOffset", "java.time.OffsetTime"})
 _ZONED = frozenset({"java.time.ZonedDateTime", "java.time.OffsetDateTime"})
 # Types that hold objects of any class.
 _OPEN = frozenset({"java.lang.Object", "java.util.Optional", "java.io.Serializable", "java.lang.Comparable"})
@@ -306,9 +361,25 @@ _FAILING = (
     "java.time.LocalDate",
     "java.time.ZonedDateTime",
     "java.time.OffsetDateTime",
+    "java.time.ZoneId",
+    "java.time.YearMonth",
+    "java.util.OptionalInt",
+    "java.util.OptionalLong",
+    "java.util.ArrayDeque",
+    "java.util.Vector",
+    "java.util.concurrent.CopyOnWriteArrayList",
+)
+# Kryo 5 reads other numbers.
+_OTHER = (
+    "java.time.Period",
+    "java.time.Year",
+    "java.time.MonthDay",
+    "java.time.OffsetTime",
+    "java.time.ZoneOffset",
+    "java.util.OptionalDouble",
 )
 _UPGRADES: dict[str, Rule] = (
-    dict.fromkeys(_LOST, UPGRADE_LOSES)
+    dict.fromkeys((*_LOST, *_OTHER), UPGRADE_LOSES)
     | dict.fromkeys(_FAILING, UPGRADE_FAILS)
     | {"java.net.URI": UPGRADE_SAME}
 )

@@ -25,6 +25,16 @@ KRYO_FIELDS = Rule(
         "com.esotericsoftware.kryo.serializers.FieldSerializer",
     ),
 )
+KRYO_CLASS_GONE = Rule(
+    id="sample-kryo-class-gone",
+    change="objects of a class that Kryo wrote with its name, as one that implements the type of the state, and that no jar has",
+    effect="without the class hashmap fails when it restores, rocksdb when the value is read first",
+    heap=FAILS_RESTORE,
+    rocksdb=UNREADABLE_ACCESS,
+    flink="KryoException: Unable to find class",
+    remedy="keep the class in the jar",
+    evidence=("kryo-implementation-gone", "com.esotericsoftware.kryo.util.DefaultClassResolver"),
+)
 SUBCLASS_FIELDS = Rule(
     id="sample-subclass-fields",
     change="a stored subclass of a POJO that no snapshot lists: its objects of the new job have other fields",
@@ -59,4 +69,4 @@ CEP_STAGE = Rule(
     evidence=("cep-pattern-changed", "o.a.f.cep.nfa.NFA"),
 )
 
-RULES = (KRYO_FIELDS, SUBCLASS_FIELDS, SUBCLASS_GONE, CEP_STAGE)
+RULES = (KRYO_FIELDS, KRYO_CLASS_GONE, SUBCLASS_FIELDS, SUBCLASS_GONE, CEP_STAGE)

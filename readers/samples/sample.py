@@ -25,6 +25,7 @@ _ELEMENTS = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST})
 _TIMESTAMP_BYTES = 8  # behind a value with a time to live
 _OF_THE_CLASS = 2
 _KRYO_2 = 2
+_BY_NAME = 1
 # Where the ends of objects are not certain, all ways to cut some of them are tried.
 _MOST_CUT, _MOST_WAYS = 2, 16
 
@@ -53,6 +54,11 @@ class ValueSample:
             if new is not None and _is_unreadable(old, new):
                 return self._class_name(class_bytes)
         return None
+
+    def kryo_classes(self) -> frozenset[str]:
+        """Return the classes that Kryo wrote with their names: those that the type of the state does not tell."""
+        names = (self._class_name(each) for each in self._kryo_objects() if each[0] == _BY_NAME)
+        return frozenset(name for name in names if name.replace(".", "_").replace("$", "_").isidentifier())
 
     def unreadable_subclass(self, reader: ValueSample, described: Iterable[str]) -> str | None:
         """Return a subclass, not among the described ones, whose objects the class of its name in another sample fails to read."""

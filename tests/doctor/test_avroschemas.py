@@ -90,7 +90,38 @@ def test_what_comes_goes_moves_and_is_renamed_is_told() -> None:
 
     assert resolution.problems == []
     assert (resolution.added, resolution.removed) == (["e"], [])
-    assert (resolution.renamed, resolution.reordered) == (["c → d"], ["the record"])
+    assert resolution.renamed == ["c → d"]
+    # b stands where a was, and the other way round; nothing stood where e is.
+    assert (resolution.shifted, resolution.displaced) == (["b", "a"], ["e"])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "shifted", "displaced"),
+    [
+        (("int", "long"), ["b"], []),
+        (("int", "string"), [], ["b"]),
+        (("string", ["null", "string"]), ["b"], []),
+        ((["null", "string"], "string"), [], ["b"]),
+        (("bytes", "string"), [], ["b"]),
+    ],
+)
+def test_a_field_at_the_place_of_another_is_written_with_its_value_or_not_at_all(
+    kinds: tuple[Any, Any], shifted: list[str], displaced: list[str]
+) -> None:
+    writer = record(member("a", kinds[0]), member("b", kinds[1]))
+
+    resolution = resolve(json.dumps(writer), json.dumps(record(member("b", kinds[1]))))
+
+    assert (resolution.problems, resolution.removed) == ([], ["a"])
+    assert (resolution.shifted, resolution.displaced) == (shifted, displaced)
+
+
+def test_a_field_that_goes_behind_the_others_moves_none() -> None:
+    resolution = resolve(
+        json.dumps(record(member("a", "int"), member("b", "int"))), json.dumps(record(member("a", "long")))
+    )
+
+    assert (resolution.removed, resolution.shifted, resolution.displaced) == (["b"], [], [])
 
 
 def test_types_that_contain_themselves_are_compared_once() -> None:
@@ -135,7 +166,7 @@ def test_every_schema_reads_its_own_data(schema: Any) -> None:
     resolution = resolve(json.dumps(named), json.dumps(named))
 
     assert resolution.problems == []
-    assert resolution.added == resolution.removed == resolution.reordered == []
+    assert resolution.added == resolution.removed == resolution.shifted == resolution.displaced == []
 
 
 @given(
