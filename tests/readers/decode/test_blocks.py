@@ -174,7 +174,20 @@ def test_texts_that_outgrow_their_column_are_decoded_by_further_batches() -> Non
     assert decoded(page, blocks=True) == decoded(page, blocks=False)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("cut", [1, 2, 3, 9])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_segment_that_ends_too_early_is_refused_though_its_bytes_go_on(number: int, cut: int) -> None:
+    random = Random(cut)
+    page = page_of([entry(random) for _ in range(2 * BLOCK_ENTRIES)])
+    page.ends[BLOCK_ENTRIES + 7, number] -= cut
+
+    found = decoded(page, blocks=True)
+
+    assert isinstance(found, tuple)
+    assert found == decoded(page, blocks=False)
+
+
+@pytest.mark.parametrize("seed", range(40))
 def test_damaged_bytes_end_in_the_same_rows_or_error(seed: int) -> None:
     random = Random(seed)
     entries = [entry(random) for _ in range(2 * BLOCK_ENTRIES + 20)]
