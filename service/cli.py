@@ -37,7 +37,7 @@ from service.commands.parser import (
 )
 from service.commands.shell.arguments import add_shell, is_source
 from service.engines import registry
-from service.process import memory
+from service.process import machine, memory
 
 # `service.commands.outcome` and `service.checks.findings` have the same codes, and import Arrow.
 _INTERRUPTED = 130
@@ -60,6 +60,7 @@ def run() -> NoReturn:
     # short query takes.
     gc.disable()
     memory.keep_little()
+    machine.keep_algebra_to_one_thread()
     # Until the command begins, Ctrl-C would end an import in the middle, with a traceback.
     signal.signal(signal.SIGINT, _interrupted)
     try:

@@ -7,6 +7,8 @@ import platform
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.paths import DATA
 
 SAVEPOINT = DATA / "flink/2.3.0/wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2"
@@ -108,3 +110,15 @@ def test_parts_of_arrow_that_are_loaded_later_have_their_own_modules() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert ended.stdout.split() == ["ParquetWriter", "Dataset", "3"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are listed by Linux")
+def test_numpy_starts_no_threads() -> None:
+    program = (
+        "import os, sys; from service import cli; from service.process import machine; assert 'numpy' not in sys.modules; "
+        "machine.keep_algebra_to_one_thread(); import numpy; print(len(os.listdir('/proc/self/task')))"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == ["1"]

@@ -27,6 +27,14 @@ _CGROUPS = "sys/fs/cgroup"
 _OWN_CGROUPS = "proc/self/cgroup"
 
 
+def keep_algebra_to_one_thread() -> None:
+    """Let numpy's library of linear algebra, which nothing here uses, start no threads; called before numpy is imported.
+
+    It starts one for each further core, and each spins for a while before it sleeps. The environment wins.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def open_files() -> int:
     """Return how many files this process may have open."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
