@@ -117,7 +117,10 @@ AVRO_REGISTRATION = Rule(
 )
 KRYO_5_UNREADABLE = Rule(
     id="kryo5-unreadable",
-    change="ArrayDeque, Vector, CopyOnWriteArrayList, Hashtable, Properties, IdentityHashMap under Kryo 5 (Flink 2.x), the job unchanged",
+    change=(
+        "ArrayDeque, Vector, CopyOnWriteArrayList, LinkedHashSet, Hashtable, Properties, IdentityHashMap under Kryo 5 (Flink 2.x), the job "
+        "unchanged"
+    ),
     effect="Kryo 5 makes an object without its inner array, and fails to fill it",
     verdict=Verdict.AS_IS,
     heap=FAILS_RESTORE,
@@ -127,6 +130,7 @@ KRYO_5_UNREADABLE = Rule(
     evidence=(
         "kryo-type-array-deque",
         "kryo-type-vector",
+        "kryo-type-linked-hash-set",
         "com.esotericsoftware.kryo.serializers.CollectionSerializer",
     ),
 )
@@ -164,7 +168,7 @@ UPGRADE_FAILS = Rule(
     id="kryo-upgrade-fails",
     change=(
         "1.x → 2.x: UUID, Locale, Duration, LocalDate, ZonedDateTime, OffsetDateTime, ZoneId, YearMonth, OptionalInt, OptionalLong, "
-        "ArrayDeque, Vector, CopyOnWriteArrayList under Kryo"
+        "ArrayDeque, Vector, CopyOnWriteArrayList, LinkedHashSet, Pattern under Kryo"
     ),
     effect="Kryo 5 cannot read them: hashmap fails at restore, rocksdb when a value is read first, or migrated",
     verdict=Verdict.AS_IS,
@@ -336,6 +340,7 @@ _UNFILLED = frozenset(
         "Vector",
         "Stack",
         "concurrent.CopyOnWriteArrayList",
+        "LinkedHashSet",
         "Hashtable",
         "Properties",
         "IdentityHashMap",
@@ -367,6 +372,8 @@ _FAILING = (
     "java.util.OptionalLong",
     "java.util.ArrayDeque",
     "java.util.Vector",
+    "java.util.LinkedHashSet",
+    "java.util.regex.Pattern",
     "java.util.concurrent.CopyOnWriteArrayList",
 )
 # Kryo 5 reads other numbers.
