@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import os
+import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -57,6 +59,18 @@ def pytest_collection() -> Generator[None, object, object]:
 def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The later one of two savepoints that differ, as `tests.support.differing` says."""
     return write_after(tmp_path_factory.mktemp("differing"))
+
+
+@pytest.fixture(scope="session")
+def compiled_decoder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nothing is left to compile: else the first processes say so, and wait for it, where tests read what they write."""
+    from readers import missing_units
+
+    # Processes of tests share the folder above.
+    with (tmp_path_factory.getbasetemp().parent / "compiling.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if missing_units():
+            subprocess.run([sys.executable, "-m", "service.cli", "compile"], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from tests.support.compatpairs import unpack_pairs
 from tests.support.consoles import Console, Session, comparable, consoles_of
 from tests.support.paths import DATA, PROJECT
 
+pytestmark = pytest.mark.usefixtures("compiled_decoder")
+
 PAGES = {
     page.name: page.read_text(encoding="utf-8")
     for page in [PROJECT / "README.md", *(PROJECT / "docs").glob("*.md")]

@@ -14,6 +14,8 @@ import pytest
 import savepointdb
 from tests.support.paths import DATA, PROJECT
 
+pytestmark = pytest.mark.usefixtures("compiled_decoder")
+
 WORDCOUNT = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 CONNECTED = f"""
 import os, signal, sys, threading
