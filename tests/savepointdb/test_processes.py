@@ -28,7 +28,7 @@ ENDLESS = "SELECT sum(i) FROM range(1000000000000) t(i)"
 def output_of(code: str) -> list[str]:
     """What a process prints; the test fails if it hangs."""
     command = [sys.executable, "-X", "faulthandler", "-c", CONNECTED + code]
-    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=600, check=False)
+    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=400, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     return ended.stdout.splitlines()
 

@@ -90,12 +90,12 @@ def _wait_until_it_compiles(client: httpx.Client) -> None:
 @pytest.mark.slow
 def test_the_service_answers_while_it_compiles(serving: tuple[subprocess.Popen[str], str]) -> None:
     running, address = serving
-    with httpx.Client(base_url=address, timeout=600) as client:
+    with httpx.Client(base_url=address, timeout=400) as client:
         _wait_until_it_compiles(client)
         health, ready = client.get("/healthz"), client.get("/readyz")
         tables = client.get("/api/databases/job/tables").json()["tables"]
         page = client.get("/")
-        started = client.post("/api/queries", json={"sql": COUNT, "timeout_s": 600}).json()
+        started = client.post("/api/queries", json={"sql": COUNT, "timeout_s": 400}).json()
         waiting = client.get(f"/api/queries/{started['query_id']}").json()
         still = client.get("/readyz").json()
         answer: Any = client.get(f"/api/queries/{started['query_id']}/result").json()
@@ -128,7 +128,7 @@ def test_a_service_that_writes_compiles_before_the_first_write(
             address = next(word for word in _line(running.stderr).split() if word.startswith("http://"))
             with httpx.Client(base_url=address.rstrip("/"), timeout=60) as client:
                 wait_until(lambda: _asked(client, "/readyz").json().get("writes") == "compiling")
-                wait_until(lambda: client.get("/readyz").json() == {"status": "ok"}, patience_s=600)
+                wait_until(lambda: client.get("/readyz").json() == {"status": "ok"}, patience_s=400)
         finally:
             running.terminate()
         _, told = running.communicate(timeout=60)
