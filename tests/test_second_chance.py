@@ -52,17 +52,20 @@ def test_process_dies_once():
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "test_few.py").write_text(_TESTS)
-    return tmp_path
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text("[tool.pytest]\naddopts = ['-ra']\n")
+    (project / "test_few.py").write_text(_TESTS)
+    return project
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str, list[str]]:
     """Run pytest in a folder; return its exit code, what it prints, and the lines for the end of the log."""
-    file = folder / "passed-then.txt"
+    file = folder.parent / "passed-then.txt"
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-p", "tests.support.secondchance"),
-            *("--second-chance", str(file), *arguments),
+            *(f"--second-chance={file}", *arguments),
         ],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(PROJECT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
@@ -123,3 +126,13 @@ def test_a_file_that_cannot_be_collected_fails_the_run(folder: Path, processes: 
 
     assert code != 0
     assert named == []
+
+
+def test_a_run_without_the_settings_of_the_project_is_refused(folder: Path) -> None:
+    (folder / "pyproject.toml").unlink()
+
+    code, printed, passed_then = run(folder, "-k", "test_passes")
+
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert passed_then == []
+    assert "1 passed" not in printed

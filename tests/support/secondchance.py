@@ -1,4 +1,4 @@
-"""A second chance for the few tests that fail in CI: once more, alone. `pytest -p tests.support.secondchance --second-chance FILE`.
+"""A second chance for the few tests that fail in CI: once more, alone. `pytest -p tests.support.secondchance --second-chance=FILE`.
 
 A test that waits for processes on a busy machine may fail for no fault of what it tests, and would cost the whole run. So where no
 more than `MOST_FAILURES` tests have failed, these run once more at the end, in one process of their own, one after the other. If all
@@ -28,6 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     file = config.getoption("--second-chance")
+    if file is not None and config.inipath is None:
+        raise pytest.UsageError(
+            "expected the settings of a project, found none: write --second-chance=FILE, "
+            "for a file that stands alone is taken for a place of tests"
+        )
     if file is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(SecondChance(Path(file).absolute()))
 
