@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from readers.errors import CorruptDataError
 
@@ -32,6 +33,7 @@ PRIMITIVES = {
 _CODES = {name: code for code, name in PRIMITIVES.items()}
 _MAX_DEPTH = 48  # a signature comes from a user: a hostile one must not exhaust the stack
 _SHOWN = 80
+_USUAL_LENGTH = 256  # longer ones are not kept: a type of a hostile one is a letter long
 OBJECT = "java.lang.Object"
 
 
@@ -128,6 +130,16 @@ def method_signature(text: str) -> MethodSignature:
     Raises:
         CorruptDataError: it is none.
     """
+    return _usual_signature(text) if len(text) <= _USUAL_LENGTH else _read_signature(text)
+
+
+@lru_cache(maxsize=2048)
+def _usual_signature(text: str) -> MethodSignature:
+    """Return `_read_signature`. A class file refers to the same few methods again and again."""
+    return _read_signature(text)
+
+
+def _read_signature(text: str) -> MethodSignature:
     reader = _Reader(text)
     reader.formal_parameters()
     return reader.method()
