@@ -83,6 +83,8 @@ _LIBRARIES = (
     "org.apache.", "java.", "javax.", "scala.", "kotlin.", "com.google.", "com.fasterxml.", "io.netty.", "org.slf4j.",
     "ch.qos.", "com.esotericsoftware.", "org.codehaus.", "akka.", "com.typesafe.", "com.amazonaws.", "software.amazon.",
     "org.rocksdb.", "org.xerial.", "net.jpountz.", "org.springframework.", "org.objectweb.",
+    # Their methods have names that states have, too, such as `count`.
+    "org.eclipse.collections.", "org.eclipse.jetty.", "org.locationtech.", "org.roaringbitmap.", "org.joda.", "it.unimi.dsi.",
 )  # fmt: skip
 _MAX_CLASSES = 5_000
 _KEY_SELECTOR = "org.apache.flink.api.java.functions.KeySelector"
