@@ -37,6 +37,7 @@ In reading order:
     jsontext.py      columns as JSON text
     timetext.py      times as text
     latenames.py     names of a face, loaded when they are first used
+    failures.py      failures that no check foresees, as typed errors
     errors.py        what can go wrong
 """
 
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         NotASavepointError,
         PathOutsideRootError,
         ReaderError,
+        ReaderFailureError,
         SavepointGoneError,
         StorageError,
         UnsupportedSerializerError,
@@ -297,6 +299,7 @@ __all__ = [
     "Program",
     "ReadCounter",
     "ReaderError",
+    "ReaderFailureError",
     "Registrations",
     "RemoteEntry",
     "RemoteFileSystem",
@@ -504,6 +507,7 @@ _HOMES = {
     "ROW_KIND": "readers.serializers.tuples:ROW_KIND",
     "ReadCounter": "readers.storage.location:ReadCounter",
     "ReaderError": "readers.errors:ReaderError",
+    "ReaderFailureError": "readers.errors:ReaderFailureError",
     "Registrations": "readers.extraction.extractor:Registrations",
     "RemoteEntry": "readers.storage.remote:RemoteEntry",
     "RemoteFileSystem": "readers.storage.remote:RemoteFileSystem",

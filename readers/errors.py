@@ -9,6 +9,7 @@
       UnsupportedStateError                a kind of state file that is recognised and not decoded
       CorruptDataError                     bytes contradict the format; shows a hex window
       ValueOutOfRangeError                 a value that its column type cannot hold exactly
+      ReaderFailureError                   the readers fail where no check foresees it
       MissingFileError (FileNotFoundError) a file that the savepoint names does not exist
         SavepointGoneError                 the savepoint, or a file of it, was deleted after it was opened
       PathOutsideRootError                 a file that the savepoint names lies outside the allowed roots
@@ -118,6 +119,10 @@ class CorruptDataError(ReaderError):
 
 class ValueOutOfRangeError(ReaderError):
     """A value that its column type cannot hold exactly; never wrapped or rounded."""
+
+
+class ReaderFailureError(ReaderError):
+    """The readers fail on a value: a defect of this version. Please report the message."""
 
 
 class MissingFileError(ReaderError, FileNotFoundError):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from readers.errors import LeftOverError, ReaderError
+from readers.failures import located
 from readers.formats.channelstate.layout import InFlightRecords
 from readers.formats.entry import Entry, StateKind
 from readers.formats.opener import OpeningContext
@@ -222,12 +223,14 @@ class StateCollector:
         """Open a handle and add its states; an error is kept for the states of the handle's family."""
         opener = opener_of(role, handle)
         try:
-            plain = replace(opener.open(handle, context), location=context.location)
-            source = plain.refine(lambda _, entry: entry.refined(self.knowledge.inform))
+            with located(
+                self.operator.operator_id, what=lambda: f"the header of {opener.family.value} state"
+            ):
+                plain = replace(opener.open(handle, context), location=context.location)
+                source = plain.refine(lambda _, entry: entry.refined(self.knowledge.inform))
         except ReaderError as error:
             context.location.note_failure(error)
-            reason = error.within(self.operator.operator_id)
-            self.unread.append(UnreadHandle(family=opener.family, key_groups=handle.key_groups, error=reason))
+            self.unread.append(UnreadHandle(family=opener.family, key_groups=handle.key_groups, error=error))
             return
         # Types as far as the bytes have them come first: `stateInfo` is compared with these.
         contradictions = {

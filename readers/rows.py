@@ -34,6 +34,7 @@ from readers.columnnames import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED
 from readers.decode.decoder import Batch
 from readers.decode.outliers import Outlier, Path
 from readers.decode.page import Page
+from readers.errors import CorruptDataError
 from readers.formats.entry import WHOLE_MAP, Entry, StateKind, column_type, value_type
 from readers.serializers.operators import TtlSerializer, UnshownSerializer
 
@@ -233,9 +234,16 @@ def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Return an array as the type `target`; fields that its structs do not have become null.
 
     Subtasks may know different subclasses of a POJO: their structs differ in fields, never in the type of a field.
+
+    Raises:
+        CorruptDataError: the array is of another kind: bytes are never taken for text, or for a list.
     """
     if array.type.equals(target):
         return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), target)
+    if _kind(array.type) != _kind(target):
+        raise CorruptDataError(f"expected values of type {target}, found {array.type}")
     if pa.types.is_struct(target):
         have = {field.name: index for index, field in enumerate(array.type)}
         children = [
@@ -246,12 +254,29 @@ def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
         ]
         return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
     if pa.types.is_list(target):
-        values = conform(array.values, target.value_type)
-        return pa.ListArray.from_arrays(array.offsets, values, type=target, mask=array.is_null())
+        return _with_values(array, conform(array.values, target.value_type), target)
     if pa.types.is_map(target):
-        keys, items = conform(array.keys, target.key_type), conform(array.items, target.item_type)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=array.is_null())
+        pairs = [conform(array.keys, target.key_type), conform(array.items, target.item_type)]
+        fields = [target.key_field, target.item_field]
+        return _with_values(array, pa.StructArray.from_arrays(pairs, fields=fields), target)
     return array.cast(target)
+
+
+def _kind(data_type: pa.DataType) -> str:
+    """Return what decides whether arrays of two types may be made alike: nested types and bytes stand alone."""
+    kinds = {
+        "struct": pa.types.is_struct,
+        "list": pa.types.is_list,
+        "map": pa.types.is_map,
+        "bytes": pa.types.is_binary,
+    }
+    return next((kind for kind, test in kinds.items() if test(data_type)), "plain")
+
+
+def _with_values(lists: pa.Array, values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return lists or maps with other values in place of all of theirs; they may be a slice."""
+    buffers = lists.buffers()[:2]
+    return pa.Array.from_buffers(target, len(lists), buffers, lists.null_count, lists.offset, [values])
 
 
 def merged_type(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -16,6 +17,7 @@ from readers.decode.page import Page
 from readers.decode.program import Code
 from readers.decode.versions import VersionedDecoder
 from readers.errors import ClassMismatchError, CorruptDataError, ReaderError, UnsupportedSerializerError
+from readers.failures import located
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
 from readers.formats.source import Selection, Source, StateName
 from readers.keygroups import key_group_of
@@ -98,8 +100,10 @@ class PartReading:
             # Pages of heap snapshots whose entries cannot be told apart have a layout of their own.
             if page.undivided and undivided is None:
                 undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
-            for batch in (undivided if undivided is not None and page.undivided else decoder).decode(page):
-                yield rows(batch, layout.names, entry, target, numbers)
+            chosen = undivided if undivided is not None and page.undivided else decoder
+            with located(path=page.path, position=page.first_byte, what=entry.told):
+                for batch in chosen.decode(page):
+                    yield rows(batch, layout.names, entry, target, numbers)
 
     @cached_property
     def _decoder(self) -> Decoder | VersionedDecoder:
@@ -164,16 +168,15 @@ class StatePart:
         if ROW in wanted:
             target = target.append(pa.field(ROW, pa.int64()))
             selection = replace(selection, keys=None)
-        source, reading = self.source, self._reading(wanted)
+        source = self.source
 
-        try:
+        with self.located():
+            reading = self._reading(wanted)
             # `count(*)` and counts by key group: no entry is decoded, and most formats need not look at them.
             if reading.is_counted:
                 yield from counted_rows(source.counts(self.name, selection), source.subtask, target)
-                return
-            yield from reading.rows(source.pages(self.name, selection), target)
-        except ReaderError as error:
-            raise error.within(self.name.name, path=self.source.path) from error
+            else:
+                yield from reading.rows(source.pages(self.name, selection), target)
 
     def rows_of(
         self, pages: Iterable[Page], columns: Iterable[str], schema: pa.Schema
@@ -185,10 +188,12 @@ class StatePart:
         """
         wanted = frozenset(columns)
         target = pa.schema([schema.field(name) for name in schema.names if name in wanted])
-        try:
+        with self.located():
             yield from self._reading(wanted - {ROW}).rows(pages, target)
-        except ReaderError as error:
-            raise error.within(self.name.name, path=self.source.path) from error
+
+    def located(self) -> AbstractContextManager[None]:
+        """Return a context that gives errors the name of the state, its file and its types."""
+        return located(self.name.name, path=self.source.path, what=self.entry.told)
 
     def _reading(self, wanted: frozenset[str]) -> PartReading:
         """Return what all reads of these columns share."""
@@ -228,15 +233,16 @@ class StatePart:
         if not self.is_open:
             return None
         layout = EntryLayout(source.columns(entry))
-        decoder = layout.decoder(lambda program, columns: source.emit(program, columns, entry))
         try:
-            for page in source.pages(self.name, Selection()):
-                if page.undivided:
-                    return UnsupportedSerializerError(
-                        "expected classes that the savepoint describes, found another"
-                    )
-                for _ in decoder.decode(page):
-                    pass
+            with located(path=source.path, what=entry.told):
+                decoder = layout.decoder(lambda program, columns: source.emit(program, columns, entry))
+                for page in source.pages(self.name, Selection()):
+                    if page.undivided:
+                        return UnsupportedSerializerError(
+                            "expected classes that the savepoint describes, found another"
+                        )
+                    for _ in decoder.decode(page):
+                        pass
         except UnsupportedSerializerError as error:
             return error
         except ReaderError:
@@ -278,10 +284,8 @@ class StatePart:
         Raises:
             ReaderError: the file contradicts its format; the breadcrumbs have the state.
         """
-        try:
+        with self.located():
             yield from self.decoded(self.source.pages(self.name, selection))
-        except ReaderError as error:
-            raise error.within(self.name.name, path=self.source.path) from error
 
     def decoded(self, pages: Iterable[Page]) -> Iterator[Batch]:
         """Yield the entries of pages in the layout of the source, as `entries` does.
@@ -297,7 +301,8 @@ class StatePart:
             lambda program, columns: emit_undivided(program, columns, entry), kept=kept
         )
         for page in pages:
-            yield from (undivided if page.undivided else decoder).decode(page)
+            with located(path=page.path, position=page.first_byte, what=entry.told):
+                yield from (undivided if page.undivided else decoder).decode(page)
 
     def programs(self) -> tuple[ColumnTree, tuple[Code, ...]]:
         """Return the columns of `entries`, and the programs that lay them out; each entry follows one of these."""

@@ -20,7 +20,7 @@ from tests.support.paths import PROJECT
 FLOORS = {
     "readers": (
         ("errors", "keygroups", "columnnames", "recognition", "latenames", "outlines"),
-        ("cursor", "timetext"),
+        ("cursor", "timetext", "failures"),
         ("jsontext", "javaio"),
         ("classfiles",),
         ("metadata",),

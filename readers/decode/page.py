@@ -39,6 +39,11 @@ class Page:
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def first_byte(self) -> int | None:
+        """Where its first entry begins; None if it has none."""
+        return int(self.starts[0, 0]) if len(self) else None
+
     def slice(self, start: int, stop: int) -> Page:
         """Return entries `start` to `stop`, without a copy."""
         return Page(

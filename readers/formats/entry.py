@@ -8,7 +8,7 @@ decoded entries into rows. The machine fills these columns of an entry:
 | VALUE REDUCING AGGREGATING | ✓ | ✓ | | value (struct of value and last_access with TTL) |
 | LIST | ✓ | ✓ | | list of elements |
 | MAP whose entries are map entries (RocksDB, canonical) | ✓ | ✓ | ✓ | value |
-| MAP whose entries are maps (heap) | ✓ | ✓ | | none; `WHOLE_MAP` has the map |
+| MAP whose entries are maps (heap) | ✓ | ✓ | | none; `WHOLE_MAP` has the map, or the raw one of `value` and `map_key` its bytes |
 | TIMER | ✓ | ✓ | | timestamp |
 | OPERATOR_LIST UNION_LIST | | | | element |
 | BROADCAST | | | ✓ | value |
@@ -90,6 +90,11 @@ class Entry:
     def ttl(self) -> bool:
         """True if values carry the time of their last access."""
         return isinstance(self.value, TtlSerializer)
+
+    def told(self) -> str:
+        """Return what is expected of its bytes, for errors."""
+        types = ", ".join(f"{name} {tree.type_name}" for name, tree in self._trees())
+        return f"{self.kind.value} entries ({types})"
 
     def problems(self) -> Iterator[Problem]:
         """Yield the parts of an entry that are not decoded; a path begins with the column."""
@@ -262,10 +267,10 @@ def emit_undescribed(
 
 def emit_undivided(program: Program, layout: EntryLayout, entry: Entry) -> None:
     """Declare entries whose ends are not known as one row: all bytes stand in the first column without a known end."""
-    target = next((name for name in ("key", "namespace") if entry.is_raw(name)), "value")
-    if target == "value" and not entry.is_raw("value") and not entry.is_raw("map_key"):
-        # Only the class of a value is not described: its column has the type of the described classes.
-        target = UNDECODED
+    # If none is raw, only the class of a value is not described: its column has the type of the described classes.
+    target = next(
+        (name for name in ("key", "namespace", "value", "map_key") if entry.is_raw(name)), UNDECODED
+    )
     for name in layout.names:
         if name != target:
             with layout.column(program, name):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.decode.page import Page
-from readers.errors import ReaderError, UnsupportedStateError
+from readers.errors import UnsupportedStateError
 from readers.formats.entry import EntryLayout, StateKind
 from readers.formats.keybounds import KeyBounds
 from readers.formats.source import Selection
@@ -127,13 +127,11 @@ def _keys(
 ) -> Iterator[tuple[Page, tuple[NDArray[np.int64], NDArray[np.int64]]]]:
     """Yield the pages of a part, each with the bounds of its keys."""
     find: KeyBounds | None = part.source.key_bounds(part.name)
-    try:
+    with part.located():
         for page in part.source.pages(part.name, selection):
             if find is None or page.undivided:
                 _refuse(state)
             yield page, find(page)
-    except ReaderError as error:
-        raise error.within(state.name, path=part.source.path) from error
 
 
 def _refuse(state: State) -> NoReturn:

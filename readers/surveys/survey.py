@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.decode.program import Program
-from readers.errors import ReaderError
 from readers.formats.entry import Entry, EntryLayout, StateKind, column_type
 from readers.formats.keybounds import KeyBounds
 from readers.formats.source import Selection
@@ -125,11 +124,9 @@ def survey(state: State, number: int, selection: Selection, *, most_keys: int = 
     """
     part = state.parts[number]
     pass_ = _Pass(part, number, most_keys)
-    try:
+    with part.located():
         for page in part.source.pages(part.name, selection):
             pass_.take(page)
-    except ReaderError as error:
-        raise error.within(state.name, path=part.source.path) from error
     return pass_.finished()
 
 

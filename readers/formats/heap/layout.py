@@ -60,8 +60,8 @@ def heap_columns(entry: Entry) -> dict[str, pa.DataType]:
     columns = {"key": column_type(entry, "key"), "namespace": column_type(entry, "namespace")}
     if entry.kind is StateKind.TIMER:
         return columns | {"value": pa.timestamp("ms")}
-    if _is_raw(entry, "value"):
-        return columns | {"value": pa.binary()}
+    if (raw := _raw_value(entry)) is not None:
+        return columns | {raw: pa.binary()}
     if entry.kind is StateKind.MAP:
         columns[WHOLE_MAP] = _list_of_entries(entry)
     else:
@@ -131,18 +131,20 @@ def _parts(entry: Entry) -> tuple[str, ...]:
     return ("value", "key", "namespace") if entry.kind is StateKind.TIMER else ("namespace", "key", "value")
 
 
-def _is_raw(entry: Entry, name: str) -> bool:
-    return entry.is_raw(name) or (name == "value" and entry.is_raw("map_key"))
+def _raw_value(entry: Entry) -> str | None:
+    """Return the column that has all bytes of a value, or of a whole map, whose end is not known; None if it is known."""
+    return next((name for name in ("value", "map_key") if entry.is_raw(name)), None)
 
 
 def _emit_parts(program: Program, layout: EntryLayout, entry: Entry, parts: Sequence[str]) -> None:
     ended = False
     for name in parts:
-        is_map = name == "value" and entry.kind is StateKind.MAP and not _is_raw(entry, name)
-        with layout.column(program, WHOLE_MAP if is_map else name):
+        raw = _raw_value(entry) if name == "value" else name if entry.is_raw(name) else None
+        is_map = name == "value" and entry.kind is StateKind.MAP and raw is None
+        with layout.column(program, WHOLE_MAP if is_map else raw or name):
             if ended:
                 program.null()
-            elif _is_raw(entry, name):
+            elif raw is not None:
                 program.rest()
                 ended = True
             else:
@@ -434,7 +436,7 @@ def _walker(entry: Entry) -> Decoder:
 
 def heap_key_bounds(entry: Entry, *, by_namespace: bool) -> KeyBounds | None:
     """Return what finds keys in entries; None if the end of what stands before them, or of a key, is not known."""
-    if entry.key is None or entry.namespace is None or _is_raw(entry, "key") or _is_raw(entry, "namespace"):
+    if entry.key is None or entry.namespace is None or entry.is_raw("key") or entry.is_raw("namespace"):
         return None
     key, namespace = walker(entry.key.emit), walker(entry.namespace.emit)
 

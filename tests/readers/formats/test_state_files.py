@@ -10,6 +10,7 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from hypothesis import strategies as st
 from readers.decode.decoder import Decoder
 from readers.decode.page import Page
 from readers.decode.program import Code, Program
-from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
+from readers.errors import CorruptDataError, ReaderError, ReaderFailureError, UnsupportedSerializerError
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.full.source import FullSource
 from readers.formats.heap import entries as heapentries
@@ -378,6 +379,58 @@ def test_heap_entries_that_cannot_be_told_apart_are_one_row_of_bytes():
     for found in rows.values():
         assert all(row["key"] and row["key"] in data for row in found)
         assert len(found) == len({row["_key_group"] for row in found})
+
+
+RAW_COLUMNS = [("key",), ("namespace",), ("map_key",), ("value",), ("map_key", "value")]
+
+
+@pytest.mark.parametrize("raw", RAW_COLUMNS, ids="+".join)
+@pytest.mark.parametrize("name", ["all kinds, heap", "all kinds, canonical", "broadcast"])
+def test_columns_of_unknown_types_are_bytes_beside_those_of_known_types(name: str, raw: tuple[str, ...]):
+    file = file_of(*LARGER[name])
+    source = file.source(file.data).refine(lambda _, entry: _without_types(entry, raw))
+
+    for state in states_of(source):
+        for columns in (None, ["map_key", "value"]):
+            # Where a state before it ends may be uncertain in a heap snapshot; any other failure is none.
+            with suppress(UnsupportedSerializerError):
+                for batch in state.read(columns):
+                    batch.validate(full=True)
+        assert all(
+            pa.types.is_binary(state.schema.field(name).type) for name in raw if name in state.schema.names
+        )
+
+
+def _without_types(entry: Entry, columns: tuple[str, ...]) -> Entry:
+    unknown = OpaqueSerializer("com.example.Unknown", "made so")
+    return replace(entry, **{name: unknown for name in columns if getattr(entry, name) is not None})  # type: ignore[arg-type]  # serializers
+
+
+def test_the_bytes_of_a_heap_map_with_unknown_keys_stand_in_the_column_of_its_keys():
+    file = file_of(*LARGER["all kinds, heap"])
+    source = file.source(file.data).refine(lambda _, entry: _without_types(entry, ("map_key",)))
+    state = next(state for state in states_of(source) if state.kind is StateKind.MAP)
+
+    found = [row for batch in state.read(["map_key", "value"]) for row in batch.to_pylist()]
+
+    assert found
+    assert {row["value"] for row in found} == {None}
+    assert all(len(row["map_key"]) > 4 for row in found)
+
+
+def test_a_failure_that_no_check_foresees_names_the_state_its_types_and_the_position():
+    file = file_of(EVERYTHING / "native", "tumbling-window")
+    state = states_of(file.source(file.data))[0]
+    part = replace(state.parts[0], entry=replace(state.parts[0].entry, value=None))
+
+    with pytest.raises(ReaderFailureError) as failure:
+        list(part.read(["value"], state.schema, Selection()))
+
+    assert failure.value.breadcrumbs == (state.name,)
+    assert failure.value.path == state.parts[0].source.path
+    assert failure.value.message.startswith(
+        "expected AGGREGATING entries (key String, namespace TimeWindow), but"
+    )
 
 
 def test_a_heap_state_of_unknown_end_names_those_it_hides():
