@@ -277,7 +277,9 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         help="The job is started with --allowNonRestoredState: state of operators that it lacks is dropped.",
     )
     parser.add_argument(
-        "--format", default="text", choices=("text", "json", "html", "junit"), help="Format of the report."
+        "--format",
+        choices=("text", "json", "html", "junit"),
+        help="Format of the report; if not given, the one that the suffix of --output names (.json, .html, .xml), or text.",
     )
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
     add_names(parser)

@@ -18,7 +18,7 @@ from service.checks.markup import html_page
 from service.checks.running import CheckOptions, findings_on, values_of
 from service.checks.text import text_lines
 from service.commands.outcome import INTERRUPTED, WrongUsageError, reported, unexpected
-from service.commands.output import screen_width
+from service.commands.output import screen_width, suffix_of
 from service.commands.progress import ProgressLine
 from service.commands.sources import catalog_of, newest_of, storage_options
 from service.encode import printable
@@ -73,6 +73,9 @@ class _Progress:
         self.text = f": {printable(state_name)}, {entries:,} entries"
 
 
+_SUFFIXES = {"json": "json", "html": "html", "htm": "html", "xml": "junit"}
+
+
 def _against(options: Namespace) -> tuple[Against, ...]:
     settings = settings_of(vars(options), os.environ)
     return against_of(
@@ -98,7 +101,7 @@ def _show(found: Findings, options: Namespace) -> None:
 
 
 def _text(found: Findings, options: Namespace) -> str:
-    match options.format:
+    match options.format or _SUFFIXES.get(suffix_of(options.output)):
         case "json":
             return orjson.dumps(found.to_dict(), option=orjson.OPT_INDENT_2).decode()
         case "html":

@@ -39,7 +39,7 @@ from service.commands.outcome import (
 from service.commands.output import (
     ROWS_ON_SCREEN,
     TABLE,
-    check_output,
+    output_format,
     screen_width,
     write_lines,
     write_rows,
@@ -82,7 +82,7 @@ class _Diff:
     """
 
     def __init__(self, options: Namespace) -> None:
-        check_output(options.format, options.output)
+        self._format = output_format(options.format, options.output)
         # What the catalog logs for a service, the answer says here.
         logging.getLogger("savepointdb").addHandler(logging.NullHandler())
         self._options = options
@@ -114,13 +114,13 @@ class _Diff:
             comparison = comparison_of(self._before, self._after, batches, operator_id)
             progress.hide()
         options = self._options
-        if options.format == TABLE:
+        if self._format == TABLE:
             write_lines(text_lines(comparison, screen_width(options.output), _MORE), options.output)
-        elif options.format == "json":
+        elif self._format == "json":
             text = orjson.dumps(comparison.to_dict(), option=orjson.OPT_INDENT_2).decode()
             write_lines([text], options.output)
         else:
-            write_rows(columns, schema, batches, format_name=options.format, path=options.output)
+            write_rows(columns, schema, batches, format_name=self._format, path=options.output)
         return _exit_code(comparison)
 
     def _rows(self, table: str) -> int:
@@ -134,7 +134,7 @@ class _Diff:
                 query.columns,
                 query.schema,
                 rows,
-                format_name=self._options.format,
+                format_name=self._format,
                 path=self._options.output,
                 progress=progress,
                 rows_on_screen=ROWS_ON_SCREEN,
@@ -166,7 +166,7 @@ class _Diff:
             told = f"the key {self._options.key!r} differs in nothing: both have the same of it, or neither has it"
             print(f"savepointdb: {printable(told)}", file=sys.stderr)
         rows: Iterable[pa.RecordBatch] = () if first is None else chain([first], found)
-        write_rows(KEY_COLUMNS, KEY_SCHEMA, rows, format_name=self._options.format, path=self._options.output)
+        write_rows(KEY_COLUMNS, KEY_SCHEMA, rows, format_name=self._format, path=self._options.output)
         return OK if first is None else FAILED
 
     def _started(self, statement: str) -> Query:

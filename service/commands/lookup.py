@@ -30,7 +30,7 @@ from catalog import (
 from readers import ReaderError, json_text
 from service.commands.compile import log_compilation
 from service.commands.outcome import NothingFoundError, ended
-from service.commands.output import check_output, write_rows
+from service.commands.output import output_format, write_rows
 from service.commands.sources import catalog_of
 from service.encode.columns import JSON_TEXT
 from service.errors import query_error_of
@@ -58,7 +58,7 @@ def main(options: Namespace) -> int:
 
 
 def _lookup(options: Namespace) -> None:
-    check_output(options.format, options.output)
+    format_name = output_format(options.format, options.output)
     log_compilation()
     catalog = catalog_of([options.path], options)
     databases = [catalog.database(name) for name in catalog.databases]
@@ -69,7 +69,7 @@ def _lookup(options: Namespace) -> None:
     first = next(batches, None)
     if first is not None:
         rows = chain([first], batches)
-        write_rows(_COLUMNS, _ANSWER, rows, format_name=options.format, path=options.output)
+        write_rows(_COLUMNS, _ANSWER, rows, format_name=format_name, path=options.output)
     for text in dict.fromkeys(f"{name}: {query_error_of(error).message}" for name, error in failures):
         print(f"savepointdb: not all of it can be read: {text}", file=sys.stderr)
     if first is None:

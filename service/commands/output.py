@@ -28,6 +28,7 @@ from service.encode import (
     html_lines,
     markdown_lines,
     printable,
+    split_suffix,
     table_lines,
     value_lines,
 )
@@ -35,18 +36,33 @@ from service.sql.types import Column
 
 TABLE, LINE = "table", "line"
 MARKUP = {"markdown": markdown_lines, "html": html_lines}
+_MARKUP_SUFFIXES = {"md": "markdown", "markdown": "markdown", "html": "html", "htm": "html"}
 ROWS_ON_SCREEN = 40
 BINARY = frozenset({"arrow", "parquet"})
 
 
-def check_output(format_name: str, path: str | None) -> None:
-    """Refuse to write bytes to a terminal.
+def output_format(given: str | None, path: str | None) -> str:
+    """Return the format of the rows: the given one, or else the one that the suffix of the file names, or else `table`.
 
     Raises:
         WrongUsageError: the format is binary and the output a terminal.
     """
-    if format_name in BINARY and screen_width(path) is not None:
-        raise WrongUsageError(f"{format_name} is not for terminals: name a file with --output, or redirect")
+    name = given or suffix_format(path) or TABLE
+    if name in BINARY and screen_width(path) is not None:
+        raise WrongUsageError(f"{name} is not for terminals: name a file with --output, or redirect")
+    return name
+
+
+def suffix_format(path: str | None) -> str | None:
+    """Return the format of rows that the suffix of a file names; None for another suffix, and for standard output."""
+    suffix = suffix_of(path)
+    known = split_suffix(f".{suffix}")[1]
+    return _MARKUP_SUFFIXES.get(suffix) if known is None else known.name
+
+
+def suffix_of(path: str | None) -> str:
+    """Return the suffix of a file in lower case, without the dot; empty for standard output."""
+    return Path(path or "").suffix.removeprefix(".").casefold()
 
 
 def screen_width(path: str | None) -> int | None:
@@ -98,7 +114,7 @@ def write_rows(
     if format_name in (TABLE, LINE) and width is not None:
         _Screen(columns, schema, screen or width, progress).show(batches, format_name, rows_on_screen)
     elif format_name == TABLE:
-        write_lines(table_lines(columns, schema, batches), path, progress, appends=appends)
+        write_lines(table_lines(columns, schema, batches, whole=True), path, progress, appends=appends)
     elif format_name == LINE:
         write_lines(value_lines(columns, batches), path, progress, appends=appends)
     elif format_name in MARKUP:

@@ -75,9 +75,9 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how rows look, and where they go."""
     parser.add_argument(
         "--format",
-        default="table",
         choices=FORMATS,
-        help="Format of the rows; line shows each value on a line of its own.",
+        help="Format of the rows; if not given, the one that the suffix of --output names, or table. line shows each value on a "
+        "line of its own.",
     )
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
 

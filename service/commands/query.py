@@ -16,7 +16,7 @@ import readers
 from catalog import Catalog
 from service.commands.compile import log_compilation
 from service.commands.outcome import WrongUsageError, ended
-from service.commands.output import LINE, ROWS_ON_SCREEN, TABLE, check_output, write_lines, write_rows
+from service.commands.output import LINE, ROWS_ON_SCREEN, TABLE, output_format, write_lines, write_rows
 from service.commands.parser import dialect_of
 from service.commands.progress import ProgressLine
 from service.commands.sources import cache_of, catalog_of
@@ -35,7 +35,7 @@ def main(options: Namespace) -> int:
 
 
 def _query(options: Namespace) -> None:
-    check_output(options.format, options.output)
+    format_name = output_format(options.format, options.output)
     # What the catalog logs for a service, the answer says here.
     logging.getLogger("savepointdb").addHandler(logging.NullHandler())
     settings = settings_of(vars(options), os.environ, UNLIMITED)
@@ -63,7 +63,7 @@ def _query(options: Namespace) -> None:
         show_answer(
             queries,
             request,
-            format_name=options.format,
+            format_name=format_name,
             path=options.output,
             rows_on_screen=rows_on_screen,
         )

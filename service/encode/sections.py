@@ -27,7 +27,7 @@ def section_lines(rows: pa.Table, titles: Mapping[str, str], width: int | None) 
     columns = [Column(field.name, sql_type(field.type)) for field in shown.schema]
     batches = shown.combine_chunks().to_batches()
     if width is None:
-        yield from _indented(table_lines(columns, shown.schema, batches))
+        yield from _indented(table_lines(columns, shown.schema, batches, whole=True))
         return
     width -= len(_INDENT)
     numbers = fitting_columns(columns, shown.schema, batches, width)

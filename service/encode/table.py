@@ -1,8 +1,8 @@
 """Rows for people: as a table, as lines of one value each, as the lines of a plan.
 
-A table has aligned columns, numbers to the right. The first rows determine the widths, so a table of any length streams; a later
-cell that is wider is cut. On a screen only texts are cut that a reader can do without: a number, a time, or a text that looks like
-an id stands whole, or its column is left out.
+A table has aligned columns, numbers to the right. The first rows determine the widths, so a table of any length streams. A cell that
+is wider than its column is cut; in files and pipes it stays whole and moves the rest of its line. On a screen only texts are cut that
+a reader can do without: a number, a time, or a text that looks like an id stands whole, or its column is left out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 
 import pyarrow as pa
 
@@ -29,7 +29,12 @@ _Row = tuple[str, ...]
 
 
 def table_lines(
-    columns: Sequence[Column], schema: pa.Schema, batches: Iterable[pa.RecordBatch], width: int | None = None
+    columns: Sequence[Column],
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    width: int | None = None,
+    *,
+    whole: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of a table: names, a rule, the rows.
 
@@ -38,6 +43,7 @@ def table_lines(
         schema: schema of the batches.
         batches: the rows.
         width: characters per line of the screen; cells are cut to fit, as far as possible.
+        whole: True to cut no cell, for files and pipes.
     """
     remaining = iter(batches)
     rows: list[_Row] = []
@@ -50,10 +56,10 @@ def table_lines(
     if width is not None:
         widths = _cut(widths, _least(names, rows, schema), width)
     right = [is_number(field.type) for field in schema]
-    yield _line(names, widths, right)
+    yield _line(names, widths, right, whole=whole)
     yield _GAP.join("─" * width for width in widths)
     for row in chain(rows, chain.from_iterable(text_rows(columns, batch) for batch in remaining)):
-        yield _line(row, widths, right)
+        yield _line(row, widths, right, whole=whole)
 
 
 def fitting_columns(
@@ -165,12 +171,12 @@ def _cut(widths: Sequence[int], least: Sequence[int], width: int) -> list[int]:
     return widths
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    return _GAP.join(map(_padded, cells, widths, right)).rstrip()
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], *, whole: bool) -> str:
+    return _GAP.join(map(_padded, cells, widths, right, repeat(whole))).rstrip()
 
 
-def _padded(text: str, width: int, right: bool) -> str:
-    if text_width(text) > width:
+def _padded(text: str, width: int, right: bool, whole: bool) -> str:
+    if not whole and text_width(text) > width:
         text = text[: max(width - 1, 1)] + "…"
     blanks = " " * (width - text_width(text))
     return blanks + text if right else text + blanks

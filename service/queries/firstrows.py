@@ -48,7 +48,7 @@ class FirstRows:
         Args:
             width: characters per line of the screen; None for lines of any length.
         """
-        yield from table_lines(self.columns, self.batch.schema, [self.batch], width)
+        yield from table_lines(self.columns, self.batch.schema, [self.batch], width, whole=width is None)
         others = self.row_count - self.batch.num_rows
         if others > 0:
             yield f"… and {'more than ' if self.is_cut else ''}{others:,} more"

@@ -11,7 +11,7 @@ from catalog import CatalogError, KeyedState
 from readers import load_machine
 from service.commands.compile import log_compilation
 from service.commands.outcome import NothingFoundError, WrongUsageError, ended
-from service.commands.output import TABLE, check_output, write_rows
+from service.commands.output import TABLE, output_format, write_rows
 from service.commands.sources import cache_of, catalog_of
 from service.encode.columns import JSON_TEXT
 from service.engines.registry import open_engines
@@ -33,7 +33,7 @@ def main(options: Namespace) -> int:
 
 
 def _history(options: Namespace) -> None:
-    check_output(options.format, options.output)
+    format_name = output_format(options.format, options.output)
     if options.last is not None and options.last < 1:
         raise WrongUsageError(f"--last: expected 1 or more, found {options.last}")
     settings = settings_of(vars(options), os.environ, UNLIMITED)
@@ -76,13 +76,13 @@ def _history(options: Namespace) -> None:
     if not any(state.has_rows for state in found.states):
         reasons = f": {', or '.join(found.misses)}" if found.misses else ""
         raise NothingFoundError(f"no state of job {job.name} has the key {options.key!r}{reasons}")
-    is_table = options.format == TABLE
+    is_table = format_name == TABLE
     rows = folded_rows(found) if is_table else rows_of(found)
     columns = [
         Column(field.name, JSON_TEXT if not is_table and field.name in _JSON else sql_type(field.type))
         for field in rows.schema
     ]
-    write_rows(columns, rows.schema, [rows], format_name=options.format, path=options.output)
+    write_rows(columns, rows.schema, [rows], format_name=format_name, path=options.output)
 
 
 def _tell(found: KeyTimelines) -> None:

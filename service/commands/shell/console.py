@@ -18,7 +18,7 @@ from typing import Any
 
 from catalog import Catalog
 from service.commands.outcome import INTERRUPTED, OK, WrongUsageError, ended, unexpected
-from service.commands.output import ROWS_ON_SCREEN, check_output
+from service.commands.output import ROWS_ON_SCREEN, output_format
 from service.commands.parser import dialect_of
 from service.commands.query import queries_of, show_answer
 from service.commands.shell.dotcommands import run_command
@@ -77,7 +77,7 @@ class Console:
 
     def __init__(self, options: Namespace, *, is_terminal: bool) -> None:
         if not is_terminal:
-            check_output(options.format, options.output)
+            output_format(options.format, options.output)
         # What the catalog logs for a service, the answers say here.
         logging.getLogger("savepointdb").addHandler(logging.NullHandler())
         self._options = options
@@ -254,7 +254,7 @@ class Console:
         record = show_answer(
             self._queries,
             request,
-            format_name=view.mode,
+            format_name=view.format,
             path=output,
             rows_on_screen=view.rows_on_screen,
             screen=view.width,
@@ -262,7 +262,9 @@ class Console:
         )
         view.answered()
         if output is not None:
-            self.tell(f"{counted(record.row_count, 'row')} written to {printable(output)}")
+            self.tell(
+                f"{counted(record.row_count, 'row')} written to {printable(output)}{view.contradiction}"
+            )
         if view.shows_time:
             print(f"time: {time.monotonic() - began:,.3f} s", file=sys.stderr)
 

@@ -208,7 +208,7 @@ def _mode(console: Console, command: DotCommand, words: list[str]) -> None:
     if words:
         console.view.mode = _chosen(command, [_MODES_ELSEWHERE.get(words[0].casefold(), words[0])])
     else:
-        _tell(command, console.view.mode)
+        _tell(command, console.view.format)
 
 
 def _output(console: Console, _: DotCommand, words: list[str]) -> None:
@@ -269,7 +269,7 @@ def _show(console: Console, _: DotCommand, _words: list[str]) -> None:
         "dialect": view.dialect,
         "engine": view.engine,
         "maxrows": str(view.rows_on_screen or _ALL),
-        "mode": view.mode,
+        "mode": view.format,
         "output": view.output or "",
         "timer": "on" if view.shows_time else "off",
         "width": str(view.width or _AUTO),
@@ -363,14 +363,14 @@ COMMANDS: Mapping[str, DotCommand] = {
         DotCommand(
             name=".once",
             arguments="FILE",
-            meaning="Write the next answer to a file; what it has is lost.",
+            meaning="Write the next answer to a file, in the format that its suffix names; what it has is lost.",
             run=_once,
             least_arguments=1,
         ),
         DotCommand(
             name=".output",
             arguments="[FILE]",
-            meaning="Write answers to a file from now on; without a file, to the terminal again.",
+            meaning="Write answers to a file from now on, in the format that its suffix names; without a file, to the terminal again.",
             run=_output,
         ),
         DotCommand(name=".quit", meaning="Leave, as Ctrl-D does.", run=_quit, most_arguments=0),

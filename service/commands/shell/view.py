@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.commands.outcome import WrongUsageError
-from service.commands.output import BINARY, ROWS_ON_SCREEN, screen_width
+from service.commands.output import BINARY, ROWS_ON_SCREEN, TABLE, screen_width, suffix_format
 from service.encode import printable
 
 
@@ -14,7 +14,7 @@ class View:
     """How answers are shown; commands of the shell change it.
 
     Attributes:
-        mode: the format of the rows.
+        mode: the format of the rows that was chosen; None for the one that the suffix of the output names, or `table`.
         output: the file that answers go to; None for standard output.
         once: True if only the next answer goes there.
         answers: how many answers the output has.
@@ -29,7 +29,7 @@ class View:
         timeout_s: seconds that a statement may take; None for what the settings say.
     """
 
-    mode: str
+    mode: str | None
     output: str | None = None
     once: bool = False
     answers: int = 0
@@ -42,6 +42,16 @@ class View:
     allows_partial: bool = False
     max_rows: int | None = None
     timeout_s: float | None = None
+
+    @property
+    def format(self) -> str:
+        """The format of the rows."""
+        return self.mode or suffix_format(self.output) or TABLE
+
+    @property
+    def contradiction(self) -> str:
+        """What to say of a file whose suffix names another format than the chosen one; empty if there is nothing to say."""
+        return f" as {self.format}" if suffix_format(self.output) not in (None, self.format) else ""
 
     @property
     def appends(self) -> bool:
@@ -68,16 +78,16 @@ class View:
         Raises:
             WrongUsageError: bytes for a terminal, or a second answer for a file of a format that has one.
         """
-        if self.mode not in BINARY:
+        if self.format not in BINARY:
             return
         if screen_width(self.output) is not None:
             raise WrongUsageError(
-                f"{self.mode} is not for terminals: .output FILE names a file, .mode another format"
+                f"{self.format} is not for terminals: .output FILE names a file, .mode another format"
             )
         if self.answers:
             output = "standard output" if self.output is None else printable(self.output)
             raise WrongUsageError(
-                f"{output} has an answer already, and {self.mode} holds one: .output FILE names another file"
+                f"{output} has an answer already, and {self.format} holds one: .output FILE names another file"
             )
 
     def answered(self) -> None:

@@ -63,6 +63,9 @@ def test_reports_are_files(savepoints: Path, tmp_path: Path, capsys: pytest.Capt
     for name in ("html", "junit", "json", "text"):
         code, out, _ = check(*words, "--format", name, "--output", tmp_path / name, capsys=capsys)
         assert (code, out) == (2, "")
+    for name, suffix in (("html", "html"), ("junit", "xml"), ("json", "json"), ("text", "txt")):
+        check(*words, "--output", tmp_path / f"report.{suffix}", capsys=capsys)
+        assert (tmp_path / f"report.{suffix}").read_text()[:40] == (tmp_path / name).read_text()[:40]
 
     assert (tmp_path / "html").read_text().startswith("<!doctype html>")
     assert ElementTree.parse(tmp_path / "junit").getroot().get("failures") == "2"

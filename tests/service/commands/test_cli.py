@@ -82,6 +82,45 @@ def test_output_goes_to_a_file(run: Any, tmp_path: Path) -> None:
     assert path.read_bytes() == b'"key","value"\r\n"key_662",11290\r\n'
 
 
+def test_the_suffix_of_the_output_names_its_format(run: Any, tmp_path: Path) -> None:
+    def written(name: str, *options: str) -> bytes:
+        assert (
+            run("query", ONE_KEY, "--savepoint", NATIVE, "--output", str(tmp_path / name), *options)[0] == 0
+        )
+        return (tmp_path / name).read_bytes()
+
+    row = {"key": "key_662", "value": 11290}
+    assert json.loads(written("rows.json")) == [row]
+    assert json.loads(written("rows.jsonl")) == row
+    assert written("rows.CSV") == b'"key","value"\r\n"key_662",11290\r\n'
+    assert pa.ipc.open_stream(written("rows.arrow")).read_all().to_pylist() == [row]
+    assert parquet.read_table(io.BytesIO(written("rows.parquet"))).to_pylist() == [row]
+    assert written("rows.md").startswith(b"| key ")
+    assert written("rows.html").startswith(b"<table>")
+    assert (
+        written("rows.txt") == written("rows") == "key      value\n───────  ─────\nkey_662  11290\n".encode()
+    )
+    assert json.loads(written("rows.csv", "--format", "jsonl")) == row
+
+
+@pytest.mark.parametrize(
+    "words", [["lookup", NATIVE, "key_662"], ["diff", NATIVE, NATIVE]], ids=lambda words: words[0]
+)
+def test_other_commands_write_the_format_that_the_suffix_names(
+    run: Any, tmp_path: Path, words: list[str]
+) -> None:
+    code, output, _ = run(*words, "--output", str(tmp_path / "rows.json"))
+
+    assert (code, output) == (0, b"")
+    assert json.loads((tmp_path / "rows.json").read_bytes())
+
+
+def test_a_table_in_a_pipe_has_whole_cells(run: Any) -> None:
+    code, output, _ = run("query", "SELECT repeat('ab', 5000) AS long, 1 AS n", "--savepoint", NATIVE)
+
+    assert (code, output.decode().splitlines()[2]) == (0, "ab" * 5000 + "  1")
+
+
 def test_two_savepoints_have_the_given_names(run: Any) -> None:
     sql = "SELECT count(*) AS n FROM old.aggregate JOIN new.aggregate USING (key, value)"
 

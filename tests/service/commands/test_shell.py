@@ -225,6 +225,17 @@ def test_once_is_for_one_answer(pipe: Callable[..., Piped], tmp_path: Path) -> N
     assert parquet.read_table(path).to_pylist() == [{"key": "key_662", "value": 11290}]
 
 
+def test_the_suffix_of_a_file_names_the_format_unless_a_mode_was_chosen(
+    pipe: Callable[..., Piped], tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+
+    seen = pipe(f".once {first}\n{ONE};\n.mode\n.mode jsonl\n.once {second}\nSELECT 2 AS b;\n")
+
+    assert (seen.code, seen.output) == (0, b".mode table\n")
+    assert (first.read_bytes(), second.read_bytes()) == (ONE_AS_CSV, b'{"b":2}\n')
+
+
 def test_a_file_of_parquet_holds_one_answer(pipe: Callable[..., Piped], tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
 
