@@ -30,6 +30,7 @@ from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
 from savepointdb.timelines import KeyHistory
 from savepointdb.written import WriteResult
+from service.checks.running import AUTO as AUTO_BACKEND
 from service.checks.running import NEWEST, CheckOptions, findings_on, values_of
 from service.commands.compile import log_compilation
 from service.commands.sources import no_savepoint, storage_options
@@ -192,7 +193,7 @@ def check(
     path: Path,
     against: Path | Sequence[Path] | None = None,
     flink: str = NEWEST,
-    backend: str = "hashmap",
+    backend: str = AUTO_BACKEND,
     allow_non_restored: bool = False,
     values: str | None = None,
     **how: Any,  # as connect
@@ -363,7 +364,7 @@ class Connection:
         self,
         against: Path | Sequence[Path] | None = None,
         flink: str = NEWEST,
-        backend: str = "hashmap",
+        backend: str = AUTO_BACKEND,
         allow_non_restored: bool = False,
         values: str | None = None,
     ) -> CheckResult:

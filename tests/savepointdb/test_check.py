@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 import savepointdb
+from service import cli
+from service.api.checks import CheckBody
+from service.checks.running import CheckOptions
+from service.protocols.mcp.arguments import Check
 from tests.support.compatpairs import unpack_pairs
+from tests.support.paths import DATA
 
 A, B = "A-2.3.0-hashmap-canonical", "B-2.3.0-hashmap-canonical"
 
@@ -50,6 +55,22 @@ def test_the_worse_of_both_backends_decides(savepoints: Path) -> None:
 
     assert (result.outcome, result.stage, result.exit_code) == ("fails", "graph", 2)
     assert set(result.to_dict()["backends"]) == {"hashmap", "rocksdb"}
+
+
+def test_the_backend_that_nobody_names_is_the_same_at_every_door(capsys: pytest.CaptureFixture[str]) -> None:
+    """The files of a native savepoint of RocksDB restore with RocksDB alone."""
+    native = DATA / "flink/2.3.0/everything-rocksdb-savepoints/native"
+
+    in_python = savepointdb.check(native)
+    with savepointdb.connect(native) as connection:
+        connected = connection.check()
+    code = cli.main(["check", str(native), "--format", "json"])
+
+    assert in_python.exit_code == connected.exit_code == code
+    assert in_python.outcome != "fails"
+    assert in_python.to_dict() == connected.to_dict() == json.loads(capsys.readouterr().out)
+    defaults = {CheckBody.model_fields["backend"].default, Check.model_fields["backend"].default}
+    assert defaults == {CheckOptions().backend}
 
 
 def test_a_session_shows_what_to_do(savepoints: Path) -> None:
