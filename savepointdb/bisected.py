@@ -51,6 +51,11 @@ class BisectResult(TitledList):
         """The names of checkpoints that are gone or broken, and were left out."""
         return tuple(one.database.name for one in self._found.unreadable)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the answer may mean nothing: the query has a row for every checkpoint."""
+        return self._found.warnings
+
     def to_dict(self) -> Mapping[str, Any]:
         """Return everything as values that are JSON."""
         return report_of(self._found)

@@ -20,6 +20,7 @@ from enum import StrEnum
 from catalog import Catalog, Database, Job, NoSuchTableError
 from readers import ReaderError
 from service.bisecting.search import Found, search, search_all
+from service.bisecting.singlerows import WARNING, always_has_a_row
 from service.errors import InvalidRequestError, QueryError, SavepointError, TableNotFoundError, query_error_of
 from service.queries.firstrows import FirstRows, first_rows
 from service.queries.registry import Queries
@@ -68,6 +69,7 @@ class Bisection:
         first: the first with a row; None if there is none.
         last: the last without a row before it, or the newest of all if none has one; None if there is none.
         asked_all: True if every checkpoint was asked.
+        warnings: why the answer may mean nothing, in sentences for the client.
     """
 
     job: Job
@@ -77,6 +79,7 @@ class Bisection:
     first: Question | None
     last: Question | None
     asked_all: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def unreadable(self) -> tuple[Question, ...]:
@@ -206,6 +209,7 @@ def bisect(
         first=None if found.first is None else asking.questions[found.first],
         last=None if last is None else asking.questions[last],
         asked_all=asks_all,
+        warnings=(WARNING,) if always_has_a_row(request.sql) else (),
     )
 
 

@@ -55,6 +55,7 @@ def report_of(found: Bisection) -> dict[str, Any]:
         "unreadable": [one.database.name for one in found.unreadable],
         "maybe_first": [one.database.name for one in found.between],
         "came_back": [one.database.name for one in found.came_back],
+        "warnings": list(found.warnings),
     }
 
 
@@ -84,6 +85,7 @@ def _headline(found: Bisection) -> str:
 
 def _doubts(found: Bisection) -> Iterator[str]:
     """Yield what the answer leaves open."""
+    yield from (f"warning: {warning}" for warning in found.warnings)
     between = {id(one) for one in found.between}
     for one in found.unreadable:
         may_be = "; it may be the first itself" if id(one) in between else ""

@@ -220,3 +220,16 @@ def test_no_checkpoint_that_can_be_read_is_an_error(root: Path, bisect: _Command
 
     assert code == 3
     assert "none of 12 checkpoints can be read" in errors
+
+
+def test_a_query_that_always_has_a_row_is_warned_of(bisect: _Command) -> None:
+    sql = "SELECT count(*) FROM aggregate WHERE value < 0"
+
+    code, output, _ = bisect(sql=sql)
+    found = bisect.json(sql=sql)
+
+    assert code == 0
+    assert "warning: the query has a row for every checkpoint that has its tables" in output
+    assert "HAVING count(*) > 0" in found["warnings"][0]
+    assert bisect.json()["warnings"] == []
+    assert _short(bisect.json(sql=f"{sql} HAVING count(*) > 0"))[2:] == ("chk-9", "chk-8")
