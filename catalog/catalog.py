@@ -157,7 +157,7 @@ class Catalog:
 
     def facts_of(self, job: Job) -> JobFacts | None:
         """Return what a cluster of Flink says of a job; None if none does."""
-        return self._facts.of_job(job.job_id, (database.path for database in job.databases))
+        return self._facts.of_job(database.path for database in job.databases)
 
     def history(self, job: Job) -> HistoryDatabase:
         """Return the tables of all checkpoints of a job; opens no savepoint."""

@@ -2,12 +2,15 @@
 
 A path says to which job a checkpoint belongs, and `_metadata` what is in it. Only the cluster knows the job's name, when a
 checkpoint was made, and whether it is still to be kept.
+
+The id of a job in a path proves nothing: everybody can name a folder so. A savepoint belongs to a job of a cluster if the cluster
+names its path, or another checkpoint in the same folder: Flink makes that folder for the job alone.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -64,6 +67,8 @@ class KnownFacts:
         self._jobs: dict[tuple[str, str], JobFacts] = {}
         # Path of a checkpoint → cluster and id of its job, and what is known of it.
         self._checkpoints: dict[str, tuple[tuple[str, str], CheckpointFacts]] = {}
+        # Path or folder of checkpoints → cluster and id of each job that made them.
+        self._makers: dict[str, frozenset[tuple[str, str]]] = {}
 
     def learn(self, facts: JobFacts) -> None:
         """Replace what was known of a job."""
@@ -71,22 +76,19 @@ class KnownFacts:
         found = {_place(path): (key, one) for path, one in facts.checkpoints.items()}
         with self._lock:
             others = {path: one for path, one in self._checkpoints.items() if one[0] != key}
+            makers = {place: keys - {key} for place, keys in self._makers.items() if keys - {key}}
+            for place in found.keys() | checkpoint_folders(facts.job_id, found):
+                makers[place] = makers.get(place, frozenset()) | {key}
             self._jobs = self._jobs | {key: facts}
             self._checkpoints = others | found
+            self._makers = makers
 
-    def of_job(self, job_id: str | None, paths: Iterable[str] = ()) -> JobFacts | None:
-        """Return what is known of a job; None for nothing.
-
-        Args:
-            job_id: its id; it decides if no path does, and only one cluster has a job of this id.
-            paths: of its savepoints.
-        """
-        for path in paths if self._checkpoints else ():
-            known = self._checkpoints.get(_place(path))
-            if known is not None:
-                return self._jobs[known[0]]
-        found = [facts for facts in self._jobs.values() if facts.job_id == job_id]
-        return found[0] if len(found) == 1 else None
+    def of_job(self, paths: Iterable[str]) -> JobFacts | None:
+        """Return what is known of the only job that made the savepoints at these paths; None for nothing."""
+        makers, jobs = self._makers, self._jobs
+        places = map(_place, paths) if makers else ()
+        keys = {key for place in places for one in (place, folder_of(place)) for key in makers.get(one, ())}
+        return jobs[keys.pop()] if len(keys) == 1 else None
 
     def of_checkpoint(self, path: str) -> CheckpointFacts | None:
         """Return what is known of the checkpoint at a path; None for nothing."""
@@ -103,14 +105,28 @@ class KnownFacts:
 
         Args:
             path: of the savepoint.
-            job_id: of the job, as far as the path says it.
+            job_id: of the job, as far as the path says it. It is enough here if one cluster has it: a uid counts only for
+                the operator whose id is its hash.
         """
-        facts = self.of_job(job_id, (path,)) if self._jobs else None
-        return {} if facts is None else facts.operator_uids
+        if not self._jobs:
+            return {}
+        facts = self.of_job((path,))
+        found = [facts] if facts else [one for one in self._jobs.values() if one.job_id == job_id]
+        return found[0].operator_uids if len(found) == 1 else {}
 
 
 # For databases that no catalog has: nothing is learned.
 NO_FACTS = KnownFacts()
+
+
+def checkpoint_folders(job_id: str, places: Collection[str]) -> set[str]:
+    """Return the folders, called as the job's id, in which Flink keeps the checkpoints at these places."""
+    return {folder for folder in map(folder_of, places) if folder.rpartition("/")[2] == job_id}
+
+
+def folder_of(place: str) -> str:
+    """Return the folder that a checkpoint is in."""
+    return place.rpartition("/")[0]
 
 
 def _place(path: str) -> str:

@@ -64,16 +64,20 @@ class Clusters:
         return tuple(poller.status for poller in self._pollers)
 
     def live(self, job: Job) -> LiveJob | None:
-        """Return what a cluster says of a job of the catalog; None if no cluster knows it.
+        """Return what a cluster says of a job of the catalog; None if no cluster knows it, or several may.
 
-        The paths of its checkpoints decide, and then its id, if only one cluster has a job of that id.
+        Only paths that a cluster names decide: who writes savepoints chooses the names of folders, and so the ids in them. A job
+        that one cluster no longer has may be another's now.
         """
-        known = [live for status in self.statuses for live in status.jobs]
         places = {place_of(database.path) for database in job.databases}
-        by_path = [live for live in known if not places.isdisjoint(live.paths)]
-        by_id = [live for live in known if live.job_id == job.job_id]
-        found = by_path or (by_id if len(by_id) == 1 else [])
-        return max(found, key=lambda live: (live.error is None, live.last_seen_at), default=None)
+        known = [
+            (status.error or live.error, live)
+            for status in self.statuses
+            for live in status.jobs
+            if any(map(live.has_made, places))
+        ]
+        found = [live for error, live in known if error is None] or [live for _, live in known]
+        return found[0] if len(found) == 1 else None
 
     def error_of(self, label: str) -> str | None:
         """Return why a cluster does not answer; None if it does."""

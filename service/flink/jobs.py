@@ -10,11 +10,12 @@ ended jobs after an hour.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from catalog import CheckpointFacts, JobFacts
+from catalog.jobs.facts import checkpoint_folders, folder_of
 from readers import JobPlan, ReaderError, read_job_plan
 from service.errors import FlinkAnswerError, FlinkError, FlinkRefusalError, FlinkUnavailableError
 from service.flink.answers import (
@@ -46,6 +47,7 @@ class LiveJob:
         completed, failed, in_progress: how many checkpoints.
         failure: why the last checkpoint that failed did.
         paths: of its checkpoints, as we see them.
+        folders: of the job alone, in which the cluster names checkpoints, as we see them.
     """
 
     label: str
@@ -60,6 +62,11 @@ class LiveJob:
     in_progress: int = 0
     failure: str | None = None
     paths: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+
+    def has_made(self, place: str) -> bool:
+        """Return whether the cluster says that the job made the savepoint at a place (of `place_of`)."""
+        return place in self.paths or folder_of(place) in self.folders
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,22 +131,22 @@ class Watch:
                 self._ask(followed)
         self._forget(listed)
 
-    def jobs(self, folders: Mapping[str, Sequence[str]]) -> list[LiveJob]:
-        """Return all jobs that are known; `folders` is of `folders_of`."""
-        return [self._live(followed, folders) for followed in self._jobs.values()]
+    def jobs(self) -> list[LiveJob]:
+        """Return all jobs that are known."""
+        return [self._live(followed) for followed in self._jobs.values()]
 
-    def facts(self, folders: Mapping[str, Sequence[str]]) -> list[JobFacts]:
-        """Return what the catalog may learn of the jobs; `folders` is of `folders_of`."""
-        return [self._facts(followed, folders) for followed in self._jobs.values()]
+    def facts(self) -> list[JobFacts]:
+        """Return what the catalog may learn of the jobs."""
+        return [self._facts(followed) for followed in self._jobs.values()]
 
-    def keep(self, places: Collection[str], folders: Mapping[str, Sequence[str]]) -> None:
+    def keep(self, places: Collection[str]) -> None:
         """Forget the checkpoints of which Flink says nothing any more, and which are at none of these places.
 
         Otherwise a job with a checkpoint each second would make every look slower than the last one.
         """
         for followed in self._jobs.values():
             told = set() if followed.answer is None else {one.number for one in followed.answer.checkpoints}
-            by_path = self._by_path(followed, folders).items()
+            by_path = self._by_path(followed).items()
             kept = told | {one.number for path, one in by_path if path in places}
             followed.checkpoints = {
                 number: one for number, one in followed.checkpoints.items() if number in kept
@@ -186,7 +193,7 @@ class Watch:
         for job_id in gone[: max(0, len(self._jobs) - 2 * _MOST_JOBS)]:
             del self._jobs[job_id]
 
-    def _live(self, followed: _Followed, folders: Mapping[str, Sequence[str]]) -> LiveJob:
+    def _live(self, followed: _Followed) -> LiveJob:
         summary = followed.summary
         live = LiveJob(
             label=self._client.endpoint.label,
@@ -199,6 +206,7 @@ class Watch:
         )
         if followed.answer is None:
             return live
+        paths = frozenset(self._by_path(followed))
         failures = [one for one in followed.checkpoints.values() if one.failure]
         return replace(
             live,
@@ -206,10 +214,11 @@ class Watch:
             failed=followed.answer.failed,
             in_progress=followed.answer.in_progress,
             failure=max(failures, key=lambda one: one.number).failure if failures else None,
-            paths=frozenset(self._by_path(followed, folders)),
+            paths=paths,
+            folders=frozenset(checkpoint_folders(summary.job_id, paths)),
         )
 
-    def _facts(self, followed: _Followed, folders: Mapping[str, Sequence[str]]) -> JobFacts:
+    def _facts(self, followed: _Followed) -> JobFacts:
         plan = followed.plan or {}
         return JobFacts(
             job_id=followed.summary.job_id,
@@ -220,20 +229,17 @@ class Watch:
                 path: CheckpointFacts(
                     checkpoint_id=one.number, kind=one.kind, created_at=one.triggered_at, status=one.status
                 )
-                for path, one in self._by_path(followed, folders).items()
+                for path, one in self._by_path(followed).items()
             },
             operator_names={one_id: one.name for one_id, one in plan.items() if one.name is not None},
             # A wrong uid is the hash of no operator's id, and does no harm.
             operator_uids={one_id: one.uid for one_id, one in plan.items() if one.uid is not None},
         )
 
-    def _by_path(
-        self, followed: _Followed, folders: Mapping[str, Sequence[str]]
-    ) -> dict[str, CheckpointAnswer]:
+    def _by_path(self, followed: _Followed) -> dict[str, CheckpointAnswer]:
         """Return our path of each checkpoint that has one → what Flink says of it."""
-        job_id = followed.summary.job_id
         return {
-            place_of(self._places.in_folder(self._places.here(one.path), job_id, folders)): one
+            place_of(self._places.here(one.path)): one
             for one in followed.checkpoints.values()
             if one.path is not None
         }

@@ -3,24 +3,20 @@
 | what | how |
 |---|---|
 | below the OLD of a path map | below its NEW |
-| else a checkpoint of a job whose folder we know by its id | in that folder, if there is only one |
 | else | the same path |
 
-Nothing is opened by such a path: it is compared with the paths of savepoints that were found under the roots.
+Nothing is opened by such a path: it is compared with the paths of savepoints that were found under the roots. No name of a folder
+stands for a path: the owner of a folder chooses its name, and the paths of a cluster only Flink.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from catalog import Catalog
 from readers import Location, ReaderError, given_location
 from service.settings import InvalidSettingError, Settings, parsed_prefixes, parts_of
-
-# Clusters that run one job each all give it this id.
-_NO_ID = "0" * 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +69,6 @@ class Places:
     def has_served(self, paths: Collection[str]) -> bool:
         """Return whether one of the paths of a job is below a root; True for a job that has none yet."""
         return not paths or any(map(self.is_served, paths))
-
-    def in_folder(self, path: str, job_id: str, folders: Mapping[str, Sequence[str]]) -> str:
-        """Return the path of a checkpoint in the only folder that we know of its job; the same path if it is served already.
-
-        Args:
-            path: one of our paths.
-            job_id: of the job that made the checkpoint.
-            folders: of `folders_of`.
-        """
-        above, _, name = path.rpartition("/")
-        known = folders.get(job_id, ())
-        is_of_job = above.rpartition("/")[2] == job_id and job_id != _NO_ID
-        return f"{known[0]}/{name}" if is_of_job and len(known) == 1 and not self.is_served(path) else path
-
-
-def folders_of(catalog: Catalog) -> dict[str, list[str]]:
-    """Return the id of each job → the folders with its checkpoints, as their paths name them; opens nothing."""
-    folders: dict[str, list[str]] = {}
-    for database in catalog.known():
-        above = database.path.partition("?")[0].rpartition("/")[0]
-        found = folders.setdefault(above.rpartition("/")[2], [])
-        if above not in found:
-            found.append(above)
-    return folders
 
 
 def place_of(path: str) -> str:

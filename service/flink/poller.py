@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -19,7 +19,7 @@ from service.errors import FlinkError
 from service.flink.answers import COMPLETED
 from service.flink.client import RestClient
 from service.flink.jobs import LiveJob, Watch
-from service.flink.places import Places, folders_of, place_of
+from service.flink.places import Places, place_of
 
 logger = logging.getLogger("savepointdb")
 
@@ -91,10 +91,9 @@ class Poller:
             self._watch.look()
         except FlinkError as failure:
             error = failure.message
-        folders = folders_of(self._catalog)
-        self._watch.keep(self._known_places(), folders)
-        self._tell(error, folders)
-        self._learn(folders)
+        self._watch.keep(self._known_places())
+        self._tell(error)
+        self._learn()
         self._observer(self.status.label, error is None)
 
     def _run(self) -> None:
@@ -108,7 +107,7 @@ class Poller:
             longer = min(_LONGEST_PAUSE_S, 2 * max(pause_s, self._pause_s))
             pause_s = self._pause_s if self.status.error is None else max(longer, self._pause_s)
 
-    def _tell(self, error: str | None, folders: Mapping[str, Sequence[str]]) -> None:
+    def _tell(self, error: str | None) -> None:
         """Keep the new status, and log a cluster that stops to answer, or answers again."""
         before = self.status
         if error is not None and error != before.error:
@@ -120,11 +119,11 @@ class Poller:
             version=self._watch.version,
             last_seen_at=datetime.now(UTC) if error is None else before.last_seen_at,
             error=error,
-            jobs=tuple(self._watch.jobs(folders)),
+            jobs=tuple(self._watch.jobs()),
         )
 
-    def _learn(self, folders: Mapping[str, Sequence[str]]) -> None:
-        facts = self._watch.facts(folders)
+    def _learn(self) -> None:
+        facts = self._watch.facts()
         for one in facts:
             if self._learned.get(one.job_id) != one:
                 self._catalog.learn(one)

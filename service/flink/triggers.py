@@ -28,6 +28,7 @@ from service.errors import (
 )
 from service.flink.answers import RUNNING
 from service.flink.clusters import Clusters
+from service.flink.jobs import LiveJob
 from service.flink.places import place_of
 from service.flink.trigger import SavepointFormat, Trigger
 from service.queries.state import QueryState
@@ -99,11 +100,8 @@ class Triggers:
 
     def may_ask(self, job: Job, caller: Principal) -> bool:
         """Return whether a user may ask for a savepoint of a job that the user sees."""
-        # The digits in the name of a savepoint are no proof: a user who may write savepoints chooses their names.
-        proven = [
-            one for one in job.databases if one.job.id_prefix is None or one.checkpoint_facts is not None
-        ]
-        return self.are_allowed and any(caller.may_trigger(one.name) for one in proven)
+        live = self._clusters.live(job)
+        return self.are_allowed and live is not None and _may_trigger(job, live, caller)
 
     def start(self, job: Job, form: SavepointFormat, caller: Principal) -> SavepointRecord:
         """Ask Flink for a savepoint of a job, and watch it.
@@ -119,15 +117,20 @@ class Triggers:
                 "this service triggers no savepoints",
                 hint="its owner can allow it with the setting flink_savepoints",
             )
-        if not self.may_ask(job, caller):
+        live = self._clusters.live(job)
+        if not _may_trigger(job, live, caller):
             raise ForbiddenError(
                 f"expected a user who may trigger savepoints of {job.name!r}",
                 hint="a grant such as savepoints:prod/* allows it",
             )
-        live = self._clusters.live(job)
         if live is None or live.state != RUNNING or live.error is not None:
             state = "no cluster that runs it" if live is None else live.error or f"it {live.state}"
-            raise ConflictError(f"expected a job that runs, found {state}", code="JOB_NOT_RUNNING")
+            hint = "GET /api/flink lists the jobs whose checkpoints are called otherwise here: --flink-path-map maps their paths"
+            raise ConflictError(
+                f"expected a job that runs, found {state}",
+                code="JOB_NOT_RUNNING",
+                hint=hint if live is None else None,
+            )
         trigger = Trigger(
             self._clusters.client_of(live.label), live.job_id, form, self._settings.savepoint_directory
         )
@@ -273,3 +276,12 @@ class Triggers:
             f"Flink made the savepoint {name!r:.200}, but it cannot be seen where it should be",
             detail=f"expected a savepoint at {path}, found none",
         )
+
+
+def _may_trigger(job: Job, live: LiveJob | None, caller: Principal) -> bool:
+    """Return whether a grant of the caller is for a database of a job; of a live one, for a database that the cluster knows.
+
+    Others are in a job by their names, which users who write savepoints choose.
+    """
+    known = [one for one in job.databases if live is None or live.has_made(place_of(one.path))]
+    return any(caller.may_trigger(one.name) for one in known)

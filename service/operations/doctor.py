@@ -34,7 +34,7 @@ from service.flink.answers import RUNNING
 from service.flink.client import RestClient
 from service.flink.endpoint import endpoints_of
 from service.flink.jobs import Watch
-from service.flink.places import Places, folders_of
+from service.flink.places import Places
 from service.process import machine
 from service.settings import InvalidSettingError, Settings
 from writers import COMPILED_UNITS
@@ -83,7 +83,7 @@ def checks(
     yield from _conflicts(roots)
     for root in roots:
         yield from _root(root, path_map, storage)
-    yield from _clusters(settings, roots, storage)
+    yield from _clusters(settings, roots)
 
 
 def _requirement(engine: RegisteredEngine, requirement: Requirement) -> Check:
@@ -190,7 +190,7 @@ def _root(root: Root, path_map: Mapping[str, str] | None, storage: StorageOption
         yield Check(name="savepoint", state=WRONG, found=found)
 
 
-def _clusters(settings: Settings, roots: Sequence[Root], storage: StorageOptions) -> Iterator[Check]:
+def _clusters(settings: Settings, roots: Sequence[Root]) -> Iterator[Check]:
     """Yield a check of each cluster, then one for each of its jobs whose checkpoints are under no root."""
     try:
         endpoints = endpoints_of(settings)
@@ -200,10 +200,6 @@ def _clusters(settings: Settings, roots: Sequence[Root], storage: StorageOptions
         return
     if not endpoints:
         return
-    try:
-        folders = folders_of(Catalog(roots, options=storage, allow_missing_roots=True))
-    except (ReaderError, CatalogError, OSError):  # the checks of the roots say why
-        folders = {}
     for endpoint in endpoints:
         watch = Watch(RestClient(endpoint, settings.flink.timeout_s), places)
         try:
@@ -211,7 +207,7 @@ def _clusters(settings: Settings, roots: Sequence[Root], storage: StorageOptions
         except FlinkError as error:
             yield Check(name="cluster", state=WRONG, found=error.told)
             continue
-        jobs = watch.jobs(folders)
+        jobs = watch.jobs()
         running = sum(job.state == RUNNING for job in jobs)
         found = f"{endpoint.label}: Flink {watch.version}, {running} of {len(jobs)} jobs run"
         yield Check(name="cluster", state=OK, found=found)

@@ -53,7 +53,7 @@ def make_checkpoint(tmp_path: Path) -> MakeCheckpoint:
     return make
 
 
-def settings_of(flink: RecordedFlink, tmp_path: Path, **values: object) -> Settings:
+def settings_of(flink: RecordedFlink, tmp_path: Path, /, **values: object) -> Settings:
     """Settings of a service that follows a cluster whose folder is `tmp_path` here."""
     defaults = {
         "flink": f"prod={flink.url}",

@@ -21,7 +21,7 @@ from service.auth.keys import KeyFile
 from service.cli import main
 from service.flink.clusters import Clusters
 from service.settings import Settings
-from tests.service.flink.conftest import MakeCheckpoint, settings_of
+from tests.service.flink.conftest import RECORDED_FOLDER, MakeCheckpoint, settings_of
 from tests.support.flinkrest import RecordedFlink, recorded_flink
 from tests.support.paths import DATA
 from tests.support.serving import listening
@@ -34,7 +34,7 @@ def numbers_of(flink: RecordedFlink) -> list[int]:
     return [one["id"] for one in history if one["status"] == "COMPLETED" and not one["is_savepoint"]]
 
 
-def served(flink: RecordedFlink, tmp_path: Path, **values: Any) -> tuple[Catalog, Clusters]:
+def served(flink: RecordedFlink, tmp_path: Path, /, **values: Any) -> tuple[Catalog, Clusters]:
     """A catalog over the folder of checkpoints, which looks at it only when it is told to, and its clusters."""
     root = str(tmp_path / "checkpoints")
     catalog = Catalog([Root(path=root, label="prod")])
@@ -84,7 +84,7 @@ def test_the_plan_names_operators_of_which_a_checkpoint_stores_only_ids(
     assert database.table("aggregate").schema == database.table(unnamed).schema
 
 
-def test_checkpoints_are_found_by_the_folder_of_their_job_without_a_path_map(
+def test_the_name_of_a_folder_makes_no_job_live(
     newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
 ) -> None:
     newest = numbers_of(newest_flink)[0]
@@ -93,9 +93,44 @@ def test_checkpoints_are_found_by_the_folder_of_their_job_without_a_path_map(
     clusters.look()
 
     [job] = catalog.jobs()
-    live = clusters.live(job)
+    assert job.job_id == newest_flink.job_id
+    assert clusters.live(job) is None
+    assert catalog.facts_of(job) is None
+    assert job.databases[0].checkpoint_facts is None
+    assert not clusters.places.has_served(clusters.statuses[0].jobs[0].paths)
+
+
+def test_a_checkpoint_that_the_history_of_flink_has_lost_is_of_the_job_of_its_folder(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    make_checkpoint(newest_flink.job_id, 1)
+    catalog, clusters = served(newest_flink, tmp_path)
+    clusters.look()
+
+    [job] = catalog.jobs()
+    live, facts = clusters.live(job), catalog.facts_of(job)
+    assert 1 not in numbers_of(newest_flink)
     assert live is not None
-    assert job.databases[0].path in live.paths
+    assert facts is not None
+    assert live.name == facts.name == "counting"
+
+
+def test_a_folder_that_two_clusters_name_is_of_neither_until_one_has_lost_the_job(
+    make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    with recorded_flink("2.3.0") as one, recorded_flink("2.3.0") as other:
+        make_checkpoint(one.job_id, numbers_of(one)[0])
+        catalog, clusters = served(one, tmp_path, flink=f"one={one.url};other={other.url}")
+        clusters.look()
+        [job] = catalog.jobs()
+        both, facts = clusters.live(job), catalog.facts_of(job)
+        one.set("GET /jobs/overview", (200, {"jobs": []}))
+        clusters.look()
+        left = clusters.live(job)
+
+    assert (both, facts) == (None, None)
+    assert left is not None
+    assert (left.label, left.error) == ("other", None)
 
 
 def test_two_folders_of_one_job_id_are_not_mixed(
@@ -374,7 +409,7 @@ def test_the_doctor_asks_clusters_too(
         lines = capfd.readouterr().out.splitlines()
         return [line for line in lines if line.split()[1] in ("cluster", "job")]
 
-    known = said("--root", root)
+    known = said("--root", root, "--flink-path-map", f"{RECORDED_FOLDER}={tmp_path}")
     [cluster, job] = said()
     newest_flink.set("GET /config", (500, {"errors": ["No leader."]}))
     [down] = said("--root", root)

@@ -18,7 +18,7 @@ from service.app import create_app
 from service.auth.gate import Authenticator
 from service.auth.keys import KeyFile
 from service.cli import main
-from tests.service.flink.conftest import SAVEPOINT, MakeCheckpoint, settings_of
+from tests.service.flink.conftest import RECORDED_FOLDER, SAVEPOINT, MakeCheckpoint, settings_of
 from tests.support.flinkrest import RecordedFlink
 from tests.support.serving import listening
 from tests.support.waiting import awaited
@@ -125,7 +125,7 @@ def test_a_savepoint_outside_of_the_roots_is_not_opened(
 ) -> None:
     make_checkpoint(newest_flink.job_id, 1)
     answer_savepoint(newest_flink, tmp_path / "elsewhere" / TAKEN)
-    path_map = f"file:/tmp/savepointdb-cluster/savepoints={tmp_path}/elsewhere"
+    path_map = f"{RECORDED_FOLDER}={tmp_path};{RECORDED_FOLDER}/savepoints={tmp_path}/elsewhere"
     with service(newest_flink, tmp_path, flink_path_map=path_map) as client:
         begun = client.post(f"/api/jobs/{newest_flink.job_id}/savepoints", json={})
         status = ended(client, begun.headers["location"])
@@ -263,6 +263,30 @@ def test_the_name_of_a_savepoint_gives_no_right_to_the_job_with_its_digits(
     assert f"savepoints__{named.name}" in job["databases"]
     assert job["live"]["may_savepoint"] is False
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
+    assert "POST" not in [method for method, _, _, _ in newest_flink.requests]
+
+
+def test_a_folder_with_the_id_of_a_job_gives_no_right_to_that_job(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    make_checkpoint(newest_flink.job_id, 14)
+    shutil.copytree(tmp_path / "checkpoints", tmp_path / "savepoints")
+    answer_savepoint(newest_flink, tmp_path / "savepoints" / TAKEN)
+    keys = KeyFile(tmp_path / "keys.json")
+    secret = keys.create("user", ["savepoints/*", "write:savepoints/*", "savepoints:savepoints/*"])
+    asked = {"sql": "SELECT job_name, state FROM savepointdb.jobs"}
+    with service(newest_flink, tmp_path, keys) as client:
+        client.headers["Authorization"] = f"Bearer {secret}"
+        [job] = client.get("/api/jobs").json()["jobs"]
+        answer = client.post(f"/api/jobs/{newest_flink.job_id}/savepoints", json={})
+        rows = client.post("/api/query", json=asked).json()["rows"]
+        [database] = client.get("/api/databases").json()["databases"]
+
+    assert job["job_id"] == newest_flink.job_id
+    assert (job["live"], job["job_name"], job["state"]) == (None, None, None)
+    assert rows == [[None, None]]
+    assert database["created_at"].startswith("2023-11-14T22:13:34")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "JOB_NOT_RUNNING")
     assert "POST" not in [method for method, _, _, _ in newest_flink.requests]
 
 
