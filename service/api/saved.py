@@ -11,7 +11,7 @@ A query that its caller may not see is not there. Parameters of a link that belo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import quote
@@ -36,7 +36,6 @@ from service.operations.logs import audit_saved
 from service.queries.origin import sendable
 from service.saved.errors import InvalidParameterError
 from service.saved.query import SavedQuery, parameter, saved_query
-from service.saved.store import no_such_query
 from service.sql.parser import DIALECT
 
 router = APIRouter(tags=["saved queries"])
@@ -109,14 +108,14 @@ def list_saved(service: State, caller: Caller, catalog: Visible) -> SavedList:
     found = visible_queries(service, caller, catalog)
     return SavedList(
         may_save=_are_open(service) and caller.saves,
-        queries=[_entry(query, service, caller, catalog) for query in found],
+        queries=[_entry(query, service, caller) for query in found],
     )
 
 
 @router.get("/api/saved/{name}", responses=FAILURES)
 def describe_saved(name: str, service: State, caller: Caller, catalog: Visible) -> SavedEntry:
     """Return a saved query."""
-    return _entry(visible_query(name, service, caller, catalog), service, caller, catalog)
+    return _entry(visible_query(name, service, caller, catalog), service, caller)
 
 
 @router.put("/api/saved/{name}", responses=FAILURES)
@@ -130,12 +129,12 @@ def save_query(
 ) -> SavedEntry:
     """Save a query, or replace one; needs a grant such as `saved:prod/*` for its database."""
     _check_open(service)
+    sees = _sees(caller, catalog)
     if if_none_match not in (None, _ANY):
         raise InvalidRequestError(f"expected * in If-None-Match, found {if_none_match!r:.100}")
-    if body.database is not None:
-        # One that the caller does not see is not there, and so is one that is misspelt.
-        catalog.schema(body.database)
-    _check_may_save(body.database, caller, catalog)
+    # One that the caller does not see is not there, and so is one that is misspelt.
+    meant = None if body.database is None else catalog.schema(body.database).database.name
+    _check_may_save(meant, caller)
     declared = {
         called: parameter(called, kind=given.type, default=given.default)
         for called, given in body.parameters.items()
@@ -149,15 +148,14 @@ def save_query(
         declared=declared,
         saved_by=sendable(caller.name),
         saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        saved_for="" if meant is None or meant == body.database else meant,
     )
-    before = service.saved.all().get(name)
-    if before is not None and not (
-        _is_visible(before, caller, catalog) and _may_save(before.database, caller, catalog)
-    ):
+    before = service.saved.all(sees).get(name)
+    if before is not None and not _may_change(before, caller):
         raise ForbiddenError(f"expected a name that is free, found {name!r} taken by another query")
-    service.saved.put(query, is_new=if_none_match == _ANY)
+    service.saved.put(query, is_new=if_none_match == _ANY, sees=sees)
     audit_saved(caller.identity, "written", name, query.database)
-    return _entry(query, service, caller, catalog)
+    return _entry(query, service, caller)
 
 
 @router.delete("/api/saved/{name}", responses=FAILURES, status_code=HTTP_204_NO_CONTENT)
@@ -165,8 +163,8 @@ def delete_saved(name: str, service: State, caller: Caller, catalog: Visible) ->
     """Delete a query that a client saved; needs a grant such as `saved:prod/*` for its database."""
     _check_open(service)
     query = visible_query(name, service, caller, catalog)
-    _check_may_save(query.database, caller, catalog)
-    service.saved.delete(name)
+    _check_may_save(_owner(query), caller)
+    service.saved.delete(name, _sees(caller, catalog))
     audit_saved(caller.identity, "deleted", name, query.database)
 
 
@@ -219,7 +217,7 @@ def _given(request: Request) -> Mapping[str, str]:
 
 def visible_queries(service: Served, caller: Principal, catalog: Catalog) -> list[SavedQuery]:
     """Return the queries that the caller may see, by their names."""
-    return [query for query in service.saved.all().values() if _is_visible(query, caller, catalog)]
+    return list(service.saved.all(_sees(caller, catalog)).values())
 
 
 def visible_query(name: str, service: Served, caller: Principal, catalog: Catalog) -> SavedQuery:
@@ -228,23 +226,31 @@ def visible_query(name: str, service: Served, caller: Principal, catalog: Catalo
     Raises:
         NoSuchSavedQueryError: there is none of this name.
     """
-    query = service.saved.all().get(name)
-    if query is None or not _is_visible(query, caller, catalog):
-        raise no_such_query(name, [one.name for one in visible_queries(service, caller, catalog)])
-    return query
+    return service.saved.get(name, _sees(caller, catalog))
+
+
+def _sees(caller: Principal, catalog: Catalog) -> Callable[[SavedQuery], bool]:
+    return lambda query: _is_visible(query, caller, catalog)
+
+
+def _owner(query: SavedQuery) -> str | None:
+    """Return the name of the database whose users have a query; None for all users."""
+    return query.saved_for or query.database
 
 
 def _is_visible(query: SavedQuery, caller: Principal, catalog: Catalog) -> bool:
-    if query.database is None or caller.sees_everything:
+    owner = _owner(query)
+    # A checkpoint that is gone had a name, too.
+    if owner is None or caller.sees_everything or caller.sees(owner):
         return True
     try:
-        catalog.schema(query.database)
+        found = catalog.schema(owner).database.name
     except NoSuchDatabaseError:
-        # A checkpoint that is gone had a name, too.
-        return caller.sees(query.database)
+        return False
     except AmbiguousDatabaseError:
-        return True
-    return True
+        return query.is_written_by_hand
+    # What an alias stands for differs by user. Who writes the file means each user's own.
+    return query.is_written_by_hand or found.casefold() == owner.casefold()
 
 
 def _are_open(service: ServiceState) -> bool:
@@ -259,25 +265,19 @@ def _check_open(service: ServiceState) -> None:
         )
 
 
-def _may_save(database: str | None, caller: Principal, catalog: Catalog) -> bool:
-    if database is None:
-        return caller.may_save(None)
-    try:
-        # No grant matches an alias.
-        return caller.may_save(catalog.schema(database).database.name)
-    except (NoSuchDatabaseError, AmbiguousDatabaseError):
-        return caller.may_save(database)
+def _may_change(query: SavedQuery, caller: Principal) -> bool:
+    return caller.may_save(_owner(query))
 
 
-def _check_may_save(database: str | None, caller: Principal, catalog: Catalog) -> None:
-    if not _may_save(database, caller, catalog):
+def _check_may_save(database: str | None, caller: Principal) -> None:
+    if not caller.may_save(database):
         wanted = "for any database" if database is None else f"for {database!r}"
         raise ForbiddenError(
             f"expected a user who may save queries {wanted}", hint="a grant such as saved:prod/* allows it"
         )
 
 
-def _entry(query: SavedQuery, service: ServiceState, caller: Principal, catalog: Catalog) -> SavedEntry:
+def _entry(query: SavedQuery, service: ServiceState, caller: Principal) -> SavedEntry:
     return SavedEntry(
         name=query.name,
         sql=query.sql,
@@ -288,9 +288,7 @@ def _entry(query: SavedQuery, service: ServiceState, caller: Principal, catalog:
             SavedParameter(name=one.name, type=one.type, default=one.default) for one in query.parameters
         ],
         link=f"saved/{quote(query.name)}",
-        may_change=_are_open(service)
-        and not query.is_written_by_hand
-        and _may_save(query.database, caller, catalog),
+        may_change=_are_open(service) and not query.is_written_by_hand and _may_change(query, caller),
         saved_by=query.saved_by or None,
         saved_at=query.saved_at or None,
     )

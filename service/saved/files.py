@@ -9,7 +9,7 @@
     parameters.least.default = 1000        # its type is that of the parameter: an integer
     parameters.from.type = "date"          # without a default somebody must give it
 
-The file of a query that a client saved has one table of this kind, and `saved_by` and `saved_at` in it.
+The file of a query that a client saved has one table of this kind, and `saved_by`, `saved_at` and perhaps `saved_for` in it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from service.saved.query import SavedQuery, parameter, saved_query
 
 MOST_QUERIES = 1000
 _KEYS = ("sql", "description", "database", "dialect", "parameters")
-_KEYS_OF_CLIENTS = ("saved_by", "saved_at")
+_KEYS_OF_CLIENTS = ("saved_by", "saved_at", "saved_for")
 _KEYS_OF_PARAMETERS = ("type", "default")
 # A literal text of TOML has neither escapes nor control characters.
 _NOT_LITERAL = re.compile(r"'''|'\Z|[\x00-\x08\x0b-\x1f\x7f]")

@@ -41,6 +41,8 @@ class SavedQuery:
         is_written_by_hand: True if it stands in the file that people write, which no client changes.
         saved_by: the user who saved it; empty if no client did.
         saved_at: when, in ISO 8601; empty if no client did.
+        saved_for: name of the database that `database` stood for when a client saved the query, where that is an alias. An alias
+            stands for another database for another user, so that it names nobody whose query it is.
     """
 
     name: str
@@ -52,6 +54,7 @@ class SavedQuery:
     is_written_by_hand: bool = False
     saved_by: str = ""
     saved_at: str = ""
+    saved_for: str = ""
 
     def bound(self, given: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
         """Return the statement for a request, and its parameters.
@@ -88,6 +91,7 @@ def saved_query(
     is_written_by_hand: bool = False,
     saved_by: str = "",
     saved_at: str = "",
+    saved_for: str = "",
     where: str = "",
 ) -> SavedQuery:
     """Return a saved query that is as documented.
@@ -108,6 +112,7 @@ def saved_query(
         ("sql", sql, _LONGEST_SQL),
         ("description", description, _LONGEST_DESCRIPTION),
         ("database", database or "", _LONGEST_DATABASE),
+        ("saved_for", saved_for, _LONGEST_DATABASE),
         ("dialect", dialect, 20),
     ):
         _check_text(text, what, longest, where)
@@ -135,6 +140,7 @@ def saved_query(
         is_written_by_hand=is_written_by_hand,
         saved_by=saved_by,
         saved_at=saved_at,
+        saved_for=saved_for,
     )
 
 

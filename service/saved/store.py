@@ -4,9 +4,11 @@
 |---|---|
 | `queries.toml` | what people write; it is only read, so its comments and its order stay as they are |
 | `queries.toml.d/NAME.toml` | one query that a client saved, in the same form: it may be moved into the file above |
+| `queries.toml.d/NAME~2.toml` | another of that name, of a client who does not see the first one, and is not told of it |
 
-A query of the file hides one of the folder that has its name. Several services may use one file and one folder: a file of the folder
-appears, changes and goes as a whole, and each service sees it within a second.
+Of several queries with one name a user has the first one that the user sees: that of the file, and then those of the folder in this
+order. Several services may use one file and one folder: a file of the folder appears, changes and goes as a whole, and each service
+sees it within a second.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 from catalog.errors import near_names
@@ -25,11 +28,18 @@ from service.saved.files import MOST_QUERIES, parse_queries, toml_of
 from service.saved.query import SavedQuery, check_name
 
 _SUFFIX = ".toml"
+# No name has it.
+_ANOTHER = "~"
 _LOOK_EVERY_S = 1.0
 # The service reads the files while it runs: a wrong path must not fill its memory.
 _MOST_BYTES = 4 << 20
 
 _Stamp = tuple[tuple[str, int, int, int], ...]
+_Sees = Callable[[SavedQuery], bool]
+
+
+def _everything(_query: SavedQuery) -> bool:
+    return True
 
 
 class SavedQueries:
@@ -49,7 +59,8 @@ class SavedQueries:
         self._lock = threading.Lock()
         self._looked = float("-inf")
         self._stamp: _Stamp | None = None
-        self._queries: dict[str, SavedQuery] = {}
+        # With the file that each is in: of two with one name the first one counts.
+        self._queries: Sequence[tuple[Path, SavedQuery]] = ()
         self._current()
         if self._path is not None and not self._stamp and not may_be_missing:
             raise SavedQueryFileError(
@@ -66,39 +77,43 @@ class SavedQueries:
         """Return the names of all queries, in their order."""
         return list(self.all())
 
-    def all(self) -> Mapping[str, SavedQuery]:
-        """Return all queries by name, in the order of the names, as they are at one moment."""
-        return dict(sorted(self._current().items()))
+    def all(self, sees: _Sees = _everything) -> Mapping[str, SavedQuery]:
+        """Return the queries that a user sees by name, in the order of the names, as they are at one moment."""
+        found = {query.name: query for _, query in reversed(self._current()) if sees(query)}
+        return dict(sorted(found.items()))
 
-    def get(self, name: str) -> SavedQuery:
+    def get(self, name: str, sees: _Sees = _everything) -> SavedQuery:
         """Return the query of a name.
 
         Raises:
             NoSuchSavedQueryError: there is none; near names are in the hint.
         """
-        found = self._current().get(name)
-        if found is None:
-            raise no_such_query(name, self.names())
-        return found
+        found = self.all(sees)
+        if name not in found:
+            raise _no_such_query(name, list(found))
+        return found[name]
 
-    def put(self, query: SavedQuery, *, is_new: bool = False) -> None:
+    def put(self, query: SavedQuery, *, is_new: bool = False, sees: _Sees = _everything) -> None:
         """Save a query in the folder.
 
         Args:
             query: the query.
             is_new: True if no query may have its name; else it replaces one that a client saved.
+            sees: which queries the user sees who saves it. The others keep their names, and stay as they are.
 
         Raises:
             ConflictError: its name is taken, or is one of the file, which no client changes.
             LimitExceededError: there are too many queries.
             SavedQueryFileError: it cannot be written.
         """
-        target = self._target(query.name)
+        target = self._target(query.name, sees)
         known = self._current(is_urgent=True)
-        if query.name not in known and len(known) >= MOST_QUERIES:
+        if target is None and len(known) >= MOST_QUERIES:
             raise LimitExceededError(f"expected at most {MOST_QUERIES} saved queries, found as many already")
-        if is_new and query.name in known:
+        if is_new and target is not None:
             raise _taken(query.name)
+        is_new = target is None
+        target = target or self._free(query.name, {path for path, _ in known})
         try:
             # Of two services that save a new query under one name, one is refused.
             write_whole(target, toml_of(query), is_new=is_new)
@@ -108,38 +123,47 @@ class SavedQueries:
             raise self._unwritten(target, error) from error
         self._current(is_urgent=True)
 
-    def delete(self, name: str) -> None:
-        """Remove a query that a client saved.
+    def delete(self, name: str, sees: _Sees = _everything) -> None:
+        """Remove a query that a client saved, and that the user sees who removes it.
 
         Raises:
             NoSuchSavedQueryError: there is none.
             ConflictError: it is one of the file, which no client changes.
             SavedQueryFileError: it cannot be removed.
         """
-        target = self._target(name)
+        target = self._target(name, sees)
+        if target is None:
+            raise _no_such_query(name, list(self.all(sees)))
         try:
             target.unlink()
         except FileNotFoundError as error:
-            raise no_such_query(name, self.names()) from error
+            raise _no_such_query(name, list(self.all(sees))) from error
         except OSError as error:
             raise self._unwritten(target, error) from error
         self._current(is_urgent=True)
 
-    def _target(self, name: str) -> Path:
-        """Return the path of the file of a query that a client saves."""
+    def _target(self, name: str, sees: _Sees) -> Path | None:
+        """Return the file of the query of a name that a client changes; None if the client sees none."""
         # Before it becomes a part of a path.
         check_name(name)
         if self._folder is None:
             raise SavedQueryFileError(
                 "expected a file of saved queries, found none", hint="the setting saved_queries names it"
             )
-        known = self._current(is_urgent=True).get(name)
+        current = self._current(is_urgent=True)
+        path, known = next((one for one in current if one[1].name == name and sees(one[1])), (None, None))
         if known is not None and known.is_written_by_hand:
             raise ConflictError(
                 f"expected a query that a client saved, found {name!r} in the file of the service",
                 hint="the owner of the service changes it there",
             )
-        return self._folder / f"{name}{_SUFFIX}"
+        return path
+
+    def _free(self, name: str, taken: set[Path]) -> Path:
+        assert self._folder is not None
+        stems = (name if number == 1 else f"{name}{_ANOTHER}{number}" for number in count(1))
+        paths = (self._folder / f"{stem}{_SUFFIX}" for stem in stems)
+        return next(path for path in paths if path not in taken)
 
     def _unwritten(self, target: Path, error: OSError) -> SavedQueryFileError:
         return SavedQueryFileError(
@@ -147,8 +171,8 @@ class SavedQueries:
             detail=f"{target}: expected to write it, found {error.strerror}",
         )
 
-    def _current(self, *, is_urgent: bool = False) -> dict[str, SavedQuery]:
-        """Return all queries by name; looks at the files at most once a second unless it is urgent."""
+    def _current(self, *, is_urgent: bool = False) -> Sequence[tuple[Path, SavedQuery]]:
+        """Return all queries; looks at the files at most once a second unless it is urgent."""
         with self._lock:
             if self._path is not None and (is_urgent or time.monotonic() - self._looked > _LOOK_EVERY_S):
                 stamp = tuple(self._stamps())
@@ -177,22 +201,22 @@ class SavedQueries:
         saved = [self._folder / name for name in names if name.endswith(_SUFFIX) and name[0] != "."]
         return [self._path, *saved[: MOST_QUERIES + 1]]
 
-    def _read(self) -> dict[str, SavedQuery]:
+    def _read(self) -> list[tuple[Path, SavedQuery]]:
         file, *saved = self._paths()
-        found: dict[str, SavedQuery] = {}
+        found = [(file, query) for query in _queries_of(file, is_written_by_hand=True).values()]
         for path in saved:
             queries = _queries_of(path, is_written_by_hand=False)
-            name = path.name.removesuffix(_SUFFIX)
+            name = path.name.removesuffix(_SUFFIX).partition(_ANOTHER)[0]
             # None if another service removed it meanwhile.
             if queries and queries.keys() != {name}:
                 raise SavedQueryFileError(
                     f"{path.name}: expected [queries.{name:.100}] alone, found {', '.join(queries)[:100]}"
                 )
-            found |= queries
-        return found | _queries_of(file, is_written_by_hand=True)
+            found += [(path, query) for query in queries.values()]
+        return found
 
 
-def no_such_query(name: str, others: list[str]) -> NoSuchSavedQueryError:
+def _no_such_query(name: str, others: list[str]) -> NoSuchSavedQueryError:
     """Return the error of a name that no query has."""
     hint = near_names_hint(near_names(name[:100], others))
     return NoSuchSavedQueryError(f"there is no saved query {name!r:.100}", hint=hint)

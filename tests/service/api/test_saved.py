@@ -54,6 +54,7 @@ GRANTS = {
     "reader": ["*"],
     "writer": ["write:*", "savepoints:*"],
     "guest": ["other-*", "saved:other-*"],
+    "neighbour": ["saved:canonical"],
 }
 SAVED = {"sql": "SELECT value FROM aggregate WHERE key = :key", "database": "native"}
 
@@ -276,16 +277,50 @@ def test_only_who_has_the_grant_saves_and_deletes(
 def test_a_saved_query_belongs_to_its_database(door: Door) -> None:
     door.ask("PUT", "/api/saved/theirs", "owner", json=SAVED | {"database": "canonical"})
 
-    # A name that is taken by what one does not see cannot be taken over.
-    assert door.code("PUT", "/api/saved/theirs", "analyst", json=SAVED) == (403, "FORBIDDEN")
     assert door.code("DELETE", "/api/saved/theirs", "analyst") == (404, "SAVED_QUERY_NOT_FOUND")
     assert door.code("DELETE", "/api/saved/theirs", "reader") == (403, "FORBIDDEN")
-    # The alias stands for a database that the grant names.
-    latest = door.ask("GET", "/api/databases/latest", "owner").json()["alias_of"]
-    saved = door.code("PUT", "/api/saved/newest", "analyst", json=SAVED | {"database": "latest"})
-    assert saved == ((200, "") if latest == "native" else (404, "DATABASE_NOT_FOUND"))
-    for name in ("theirs", "newest"):
-        door.ask("DELETE", f"/api/saved/{name}", "owner")
+    door.ask("DELETE", "/api/saved/theirs", "owner")
+
+
+@pytest.mark.parametrize("name", ["theirs", "hidden"])
+def test_a_name_that_a_hidden_query_has_is_as_free_as_any(door: Door, name: str) -> None:
+    if name == "theirs":
+        door.ask("PUT", "/api/saved/theirs", "neighbour", json=SAVED | {"database": "canonical"})
+    mine = SAVED | {"description": "mine"}
+    path, new = f"/api/saved/{name}", {"if-none-match": "*"}
+    before = door.ask("GET", path, "neighbour").json()
+
+    assert door.code("PUT", path, "analyst", json=mine, headers=new) == (200, "")
+    assert door.code("PUT", path, "analyst", json=mine) == (200, "")
+    assert door.code("PUT", path, "analyst", json=mine, headers=new) == (409, "SAVED_QUERY_EXISTS")
+    assert door.ask("GET", path, "analyst").json()["description"] == "mine"
+    assert door.names("analyst") == sorted(["anywhere", "count-of", "trino", name])
+    # Neither takes the other's place.
+    assert door.ask("GET", path, "neighbour").json() == before
+    assert door.ask("GET", path, "owner").json()["description"] == ""
+    assert door.code("DELETE", path, "analyst") == (204, "")
+    assert door.code("DELETE", path, "analyst") == (404, "SAVED_QUERY_NOT_FOUND")
+    assert door.ask("GET", path, "neighbour").json() == before
+    if name == "theirs":
+        assert door.code("DELETE", path, "neighbour") == (204, "")
+
+
+def test_a_query_for_an_alias_belongs_to_the_database_that_the_alias_meant(door: Door) -> None:
+    body = SAVED | {"database": "latest"}
+    path = "/api/saved/newest"
+
+    saved = door.ask("PUT", path, "analyst", json=body).json()
+    assert (saved["database"], saved["may_change"]) == ("latest", True)
+    # For the neighbour, too, `latest` is a database: another one.
+    assert door.ask("GET", "/api/databases/latest", "neighbour").json()["alias_of"] == "canonical"
+    assert door.code("GET", path, "neighbour") == (404, "SAVED_QUERY_NOT_FOUND")
+    assert door.code("GET", "/saved/newest", "neighbour") == (404, "SAVED_QUERY_NOT_FOUND")
+    assert door.code("DELETE", path, "neighbour") == (404, "SAVED_QUERY_NOT_FOUND")
+    assert door.code("PUT", path, "neighbour", json=body | {"description": "theirs"}) == (200, "")
+    assert door.ask("GET", path, "analyst").json() == saved
+    assert door.ask("GET", path, "reader").json() == saved | {"may_change": False}
+    assert door.code("DELETE", path, "neighbour") == (204, "")
+    assert door.code("DELETE", path, "analyst") == (204, "")
 
 
 def test_what_is_saved_is_described_and_replaced(door: Door) -> None:
