@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from writers.savepoint import SavepointWriter, Summary
     from writers.stores.requests import StoreRequests
     from writers.stores.store import Store
+    from writers.target import UNFINISHED, remove_unfinished
 
 __all__ = [
     "COMPILED_UNITS",
@@ -103,6 +104,7 @@ __all__ = [
     "NEWEST_WRITTEN_METADATA",
     "OLDEST_WRITTEN_METADATA",
     "ROW",
+    "UNFINISHED",
     "AddedField",
     "AddedRows",
     "AlterOperatorStates",
@@ -156,6 +158,7 @@ __all__ = [
     "named_after",
     "needed_type",
     "parcel_of",
+    "remove_unfinished",
     "result_of",
     "store_of",
     "try_types",
@@ -205,6 +208,7 @@ _HOMES = {
     "TargetError": "writers.errors:TargetError",
     "TargetExistsError": "writers.errors:TargetExistsError",
     "TypeChange": "writers.evolution:TypeChange",
+    "UNFINISHED": "writers.target:UNFINISHED",
     "UnencodableTypeError": "writers.errors:UnencodableTypeError",
     "UnencodableValueError": "writers.errors:UnencodableValueError",
     "UnwritableError": "writers.errors:UnwritableError",
@@ -226,6 +230,7 @@ _HOMES = {
     "merged_edits": "writers.keyed.rewrite:merged_edits",
     "named_after": "writers.creation.types:named_after",
     "needed_type": "writers.kryo.targets:needed_type",
+    "remove_unfinished": "writers.target:remove_unfinished",
     "try_types": "writers.keyed.trial:try_types",
     "type_of_column": "writers.creation.types:type_of_column",
     "write_empty_savepoint": "writers.creation.empty:write_empty_savepoint",

@@ -8,15 +8,19 @@
 A new directory is made, data files are put into it, and `_metadata` is renamed into place. Whatever ends the writer before that
 leaves no `_metadata`, so Flink refuses the directory; an error removes it. No file outside the directory is opened for writing.
 
-A target that other processes join holds a token in `_metadata.unfinished`. They compare it before they write: a process that sees another
-place by the same path, or joins too late, writes nothing. They never make the place themselves.
+Until then the target holds a token in `_metadata.unfinished`: nobody begins another target inside of it. The writer locks its directory
+(`flock`), so that a second one can distinguish a write that is at work from one that was killed. What is removed are the files of the
+directory: targets have no folders, and those of others stay.
+
+Processes that join a target compare the token before they write: a process that sees another place by the same path, or joins too late,
+writes nothing. They never make the place themselves.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-import shutil
 import socket
 import stat
 import uuid
@@ -38,6 +42,7 @@ UNFINISHED = "_metadata.unfinished"
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 _COPIED_BYTES = 64 << 20
 _REMOVALS = 3
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Chunk = bytes | bytearray | memoryview
 
@@ -202,14 +207,16 @@ class TargetDirectory(Target):
 
     Raises:
         TargetExistsError: something is there.
-        TargetError: the parent does not exist, or may not be written to.
+        TargetError: the parent does not exist, may not be written to, or is inside of an unfinished target.
     """
 
     takes_several = True
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
+        self._token = new_token()
         self._is_published = False
+        _check_place(self.path)
         try:
             self.path.mkdir()
         except FileExistsError as error:
@@ -220,6 +227,16 @@ class TargetDirectory(Target):
             raise TargetError(
                 f"expected a directory to write to: {error.strerror}", path=str(self.path)
             ) from error
+        self._lock = os.open(self.path, _FOLDER)
+        # Not every file system has locks: there nobody can distinguish this writer from one that was killed.
+        with suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            with self.create(UNFINISHED) as file:
+                file.write(self._token)
+        except BaseException:
+            self._give_up()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -227,16 +244,15 @@ class TargetDirectory(Target):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._is_published:
-            return
+        if not self._is_published:
+            self._give_up()
+        os.close(self._lock)
+
+    def _give_up(self) -> None:
+        # First the token: who joins from now on finds none.
         with suppress(OSError):
-            # Who joins from now on finds no token.
             (self.path / UNFINISHED).unlink()
-        for _ in range(_REMOVALS):
-            shutil.rmtree(self.path, ignore_errors=True)
-            # A process that had joined may have begun a file while the others were removed.
-            if not self.path.exists():
-                return
+        _remove(self.path)
 
     def take(self, file: ResolvedFile, name: str, *, shared: bool) -> bool:
         if not (shared and file.is_local):
@@ -258,15 +274,12 @@ class TargetDirectory(Target):
         return _created(self.path / file_name(name))
 
     def reference(self) -> TargetReference:
-        token = new_token()
-        with self.create(UNFINISHED) as file:
-            file.write(token)
-        return _DirectoryReference(path=str(self.path), token=token, machine=socket.gethostname())
+        return _DirectoryReference(path=str(self.path), token=self._token, machine=socket.gethostname())
 
     def keep(self, names: Collection[str]) -> None:
         try:
             for file in os.scandir(self.path):
-                if file.name not in names:
+                if file.name not in {*names, UNFINISHED} and not file.is_dir(follow_symlinks=False):
                     # An attempt that ends at this moment removes its own.
                     with suppress(FileNotFoundError):
                         os.unlink(file.path)
@@ -475,8 +488,79 @@ def _failed(path: Path, error: OSError) -> TargetError:
     return TargetError(f"expected to write the file: {error.strerror}", path=str(path))
 
 
+def remove_unfinished(path: str) -> None:
+    """Remove what a writer that was killed has left of a target: nothing of a savepoint, or of a writer that is at work."""
+    if not os.path.lexists(os.path.join(path, METADATA_FILE_NAME)) and not _is_locked(path):
+        _remove(Path(path))
+
+
+def _unfinished_above(path: str) -> str | None:
+    """Return the unfinished target that a path leads into; None if there is none."""
+    for above in Path(os.path.realpath(path)).parents:
+        if os.path.lexists(above / UNFINISHED) and not os.path.lexists(above / METADATA_FILE_NAME):
+            return str(above)
+    return None
+
+
+def _check_place(path: Path) -> None:
+    """Refuse a target whose name is that of a file of savepoints, or that another writer would remove.
+
+    Raises:
+        TargetError: it is.
+    """
+    if path.name in {METADATA_FILE_NAME, UNFINISHED}:
+        raise TargetError(
+            f"expected another name for the new savepoint than {path.name!r}, the name of a file of each savepoint",
+            path=str(path),
+        )
+    above = _unfinished_above(str(path))
+    if above is not None:
+        raise TargetError(inside_of(above), path=str(path))
+
+
+def inside_of(above: str) -> str:
+    """Return the text of the error of a target inside of an unfinished one, which would take it away with its own files."""
+    return (
+        f"expected a place outside of other new savepoints, found one in {above}, which is being written or is left of a "
+        "write that was killed"
+    )
+
+
+def _remove(folder: Path) -> None:
+    """Remove the files of a target, and the target if nothing else is in it."""
+    for _ in range(_REMOVALS):
+        with suppress(OSError):
+            for file in os.scandir(folder):
+                if not file.is_dir(follow_symlinks=False):
+                    with suppress(OSError):
+                        os.unlink(file.path)
+        # A process that had joined may have begun a file while the others were removed.
+        with suppress(OSError):
+            folder.rmdir()
+            return
+
+
+def _is_locked(path: str | Path) -> bool:
+    """Return whether a writer is at work in a directory."""
+    try:
+        folder = os.open(path, _FOLDER)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return False
+
+
 def _leftover(path: Path) -> str:
     """Return a remark on what is there."""
+    if _is_locked(path):
+        return ": another write is at work there; choose another directory"
     if path.is_dir() and not (path / METADATA_FILE_NAME).exists():
         return " without _metadata: if an earlier write was killed, remove it"
     return ""

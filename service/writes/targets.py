@@ -16,6 +16,7 @@ from catalog.naming import database_name
 from readers import METADATA_FILE_NAME, ReaderError, given_location
 from service.errors import ConflictError, ForbiddenError, InvalidRequestError
 from service.settings import InvalidSettingError
+from writers import UNFINISHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +97,8 @@ def target_of(text: str, roots: Sequence[WriteRoot]) -> Target:
         raise InvalidRequestError("expected a path of the service's machine as target, found another address")
     path = location.path if text.startswith("file:") else text
     parent, name = os.path.split(os.path.join(roots[0].path, path.rstrip("/")))
-    if name in ("", ".", ".."):
-        raise InvalidRequestError("expected a target with a name of its own")
+    if name in ("", ".", "..", METADATA_FILE_NAME, UNFINISHED):
+        raise InvalidRequestError(f"expected a target with a name of its own, found {name!r}")
     above = os.path.realpath(parent)
     for root in roots:
         folders = _folders(above, root.path)
@@ -119,9 +120,15 @@ def _check_place(target: Target, root: WriteRoot, folders: Sequence[str]) -> Non
         )
     for depth in range(len(folders) + 1):
         folder = Path(root.path, *folders[:depth])
-        if (folder / METADATA_FILE_NAME).exists():
+        # A directory of this name makes no savepoint.
+        if (folder / METADATA_FILE_NAME).is_file():
             raise ForbiddenError(
                 f"expected a target beside other savepoints, found one inside the savepoint {folder.name!r}"
+            )
+        if (folder / UNFINISHED).is_file():
+            raise ForbiddenError(
+                f"expected a target beside other savepoints, found one inside {folder.name!r}, which is being written or is "
+                "left of a write that was killed"
             )
     if os.path.lexists(target.path):
         raise ConflictError(

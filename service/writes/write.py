@@ -10,7 +10,6 @@ import copy
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,11 +20,9 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from catalog import Database
-from readers import METADATA_FILE_NAME
 from service.auth.principal import Identity
 from service.engines.spill import SpillFolder, task_folder
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
@@ -45,6 +42,7 @@ from service.settings import Settings
 from service.writes.targets import Target
 from service.writes.task import KnownDatabase, Phase, WriteProgress, WriteTask, report_of
 from service.writing.writing import WriteRequest
+from writers import remove_unfinished
 
 logger = logging.getLogger("savepointdb")
 # A process that has not removed what it wrote this long after a cancel is killed.
@@ -300,9 +298,7 @@ class Write:
         # Before this phase nothing was made; after it, the directory of another would have been an error.
         if target is None or self._progress.phase is not Phase.WRITING:
             return
-        path = Path(target.path)
-        if path.is_dir() and not path.is_symlink() and not (path / METADATA_FILE_NAME).exists():
-            shutil.rmtree(path, ignore_errors=True)
+        remove_unfinished(target.path)
 
 
 # Loads the modules without pandas, as a worker does.

@@ -189,6 +189,33 @@ def test_what_is_there_is_refused_and_stays(
     assert store.contents("") == {there: hashlib.sha256(b"mine").hexdigest()}
 
 
+@pytest.mark.parametrize("depth", ["inner", "a/b/inner"])
+def test_a_target_inside_an_unfinished_target_is_refused(
+    depth: str, store: ObjectStore, proxy: Proxy, outlined: Path
+) -> None:
+    store.put(f"outer/{UNFINISHED}", b"theirs")
+
+    with pytest.raises(
+        TargetError, match="expected a place outside of other new savepoints, found one in outer/"
+    ):
+        SavepointWriter(SavepointLocation(outlined), []).write(proxy.url(f"outer/{depth}"))
+    store.put("outer/_metadata", b"theirs")
+    SavepointWriter(SavepointLocation(CANONICAL), []).write(proxy.url(f"outer/{depth}"))
+
+    assert store.contents("").keys() == {f"outer/{UNFINISHED}", "outer/_metadata", f"outer/{depth}/_metadata"}
+
+
+def test_what_a_writer_that_others_joined_did_not_make_stays(store: ObjectStore, proxy: Proxy) -> None:
+    with target_of(proxy.url("new"), SavepointLocation(CANONICAL)) as target:
+        target.reference()
+        store.put("new/left", b"by a task")
+        store.put("new/inner/_metadata", b"theirs")
+        target.keep([])
+        assert store.contents("").keys() == {f"new/{UNFINISHED}", "new/inner/_metadata"}
+
+    assert store.contents("").keys() == {"new/inner/_metadata"}
+
+
 def test_names_that_begin_alike_are_others(store: ObjectStore, proxy: Proxy) -> None:
     store.put("new-2/file", b"mine")
 

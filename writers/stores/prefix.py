@@ -11,7 +11,7 @@ sent stays, without `_metadata`, and its reservation makes the next writer refus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Self
@@ -26,6 +26,7 @@ from writers.target import (
     Target,
     TargetReference,
     file_name,
+    inside_of,
     new_token,
 )
 
@@ -84,13 +85,29 @@ class TargetPrefix(Target):
                     self._store.delete(reserved)
             raise
         try:
-            others = set(self._store.keys(self._prefix)) - {reserved}
+            self._check_alone(reserved)
         except BaseException:
             self._remove([reserved])
             raise
+
+    def _check_alone(self, reserved: str) -> None:
+        """Refuse a prefix with other objects, or inside of one that is reserved.
+
+        Raises:
+            TargetError: it is one.
+        """
+        others = set(self._store.keys(self._prefix)) - {reserved}
         if others:
-            self._remove([reserved])
             raise self._exists(others)
+        parts = self._prefix.split("/")[:-2]
+        for depth in range(1, len(parts) + 1):
+            above = "/".join(parts[:depth]) + "/"
+            # Whoever may not read there has no savepoint there, either.
+            if (
+                self._found(above + UNFINISHED) is not None
+                and self._found(above + METADATA_FILE_NAME) is None
+            ):
+                raise TargetError(inside_of(above), path=str(self._location))
 
     def _exists(self, keys: set[str] | None = None) -> TargetExistsError:
         found = f"found {min(keys)!r} there" if keys else f"found one with {UNFINISHED}"
@@ -131,7 +148,12 @@ class TargetPrefix(Target):
         self._remove(self._sent)
         if self._is_joined:
             with suppress(TargetError):
-                self._remove(list(self._store.every_key(self._prefix)))
+                self._remove(list(self._files()))
+
+    def _files(self) -> Iterator[str]:
+        """Yield the keys of the files of the new savepoint; what is in folders below is of others."""
+        start = len(self._prefix)
+        return (key for key in self._store.every_key(self._prefix) if "/" not in key[start:])
 
     def _remove(self, keys: list[str]) -> None:
         """Remove objects; a store that refuses one refuses the others, too, and after a while each."""
@@ -163,7 +185,7 @@ class TargetPrefix(Target):
 
     def keep(self, names: Collection[str]) -> None:
         kept = {self.key(name) for name in (*names, UNFINISHED)}
-        for key in self._store.every_key(self._prefix):
+        for key in self._files():
             if key not in kept:
                 self._store.delete(key)
 

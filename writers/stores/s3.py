@@ -173,8 +173,8 @@ class S3Store(Store):
             prefix, lambda: self._client.list_multipart_uploads(Bucket=self.bucket, Prefix=prefix)
         )
         for upload in answer.get("Uploads", ()):
-            # Some stores list the uploads of the whole bucket.
-            if upload["Key"].startswith(prefix):
+            # Some stores list the uploads of the whole bucket, and those in folders below are of others.
+            if upload["Key"].rpartition("/")[0] + "/" == prefix:
                 _S3Upload(self, self._client, upload["Key"], upload["UploadId"]).abort()
 
 

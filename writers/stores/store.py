@@ -143,7 +143,7 @@ class Store(ABC):
 
     @abstractmethod
     def abort_all(self, prefix: str) -> None:
-        """Give up every unfinished upload below a prefix: the answer that named one may have been lost.
+        """Give up every unfinished upload of a file right below a prefix: the answer that named one may have been lost.
 
         Raises:
             TargetError: the store refuses it.

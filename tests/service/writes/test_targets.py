@@ -21,6 +21,8 @@ def out(tmp_path: Path) -> Path:
     for folder in ("out/jobs", "out/there", "elsewhere"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "out/there/_metadata").write_bytes(b"")
+    (tmp_path / "out/begun").mkdir()
+    (tmp_path / "out/begun/_metadata.unfinished").write_bytes(b"")
     (tmp_path / "out/leads-out").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "out/stays-in").symlink_to(tmp_path / "out/jobs")
     (tmp_path / "out/nothing").symlink_to(tmp_path / "out/none")
@@ -63,7 +65,11 @@ def test_a_target_is_a_new_directory_below_a_write_root(
         ("{out}", "FORBIDDEN"),
         ("{out}x/new", "FORBIDDEN"),
         ("there/new", "FORBIDDEN"),
+        ("begun/new", "FORBIDDEN"),
         ("none/new", "INVALID_REQUEST"),
+        ("_metadata", "INVALID_REQUEST"),
+        ("jobs/_metadata", "INVALID_REQUEST"),
+        ("_metadata.unfinished", "INVALID_REQUEST"),
         ("..", "INVALID_REQUEST"),
         ("jobs/..", "INVALID_REQUEST"),
         (".", "INVALID_REQUEST"),
@@ -85,6 +91,12 @@ def test_no_other_path_is_a_target(text: str, code: str, out: Path) -> None:
 
     assert found.value.code == code
     assert str(out) not in found.value.message
+
+
+def test_a_directory_with_the_name_of_metadata_blocks_no_target(out: Path) -> None:
+    (out / "_metadata").mkdir()
+
+    assert target_of("new", roots_of(out)).path == str(out.resolve() / "new")
 
 
 def test_a_write_root_is_served_unless_it_is_inside_of_a_root(out: Path) -> None:
