@@ -21,6 +21,7 @@ from writers.deferred import DeferredKeyedState
 from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError
 from writers.keyed.added import AddedStatesMaker
+from writers.keyed.resharding import check_new_subtasks
 from writers.metadata.writer import NAMES_SINCE
 
 MOST_KEY_GROUPS = 1 << 15
@@ -45,6 +46,7 @@ class CreateOperator(Edit):
     elements: tuple[CollectedElements, ...] = ()
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        check_new_subtasks(self.uid, self.parallelism)
         operator_id = operator_id_of(self.uid)
         if any(one.operator_id == operator_id for one in metadata.operators):
             raise RefusedEditError(f"expected a new operator, found one with the uid {self.uid!r}")

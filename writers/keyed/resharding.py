@@ -53,6 +53,8 @@ from writers.keyed.segments import KEY_ADDRESS, KEY_BYTES, VALUE_ADDRESS, VALUE_
 from writers.target import JoinedTarget, TargetPart
 
 MOST_KEY_GROUPS = 1 << 15  # Flink: KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM
+# Each is a file, which is made durable and read back: about 5 ms.
+_MOST_NEW_SUBTASKS = 1 << 12
 _MOST_ONE_BYTE_GROUPS = 128
 _FILE_BYTES = 32 << 20
 _CHUNK_BYTES = 8 << 20
@@ -82,6 +84,19 @@ def _gather(table: int, groups: int, count: int, old_width: int, new_width: int,
             store_1(output, position, load_u1(value, at))
             position += 1
     return position
+
+
+def check_new_subtasks(operator: str, parallelism: int) -> None:
+    """Refuse to write the state of more subtasks than a writer ends with.
+
+    Raises:
+        RefusedEditError: there are more.
+    """
+    if parallelism > _MOST_NEW_SUBTASKS:
+        raise RefusedEditError(
+            f"{operator}: expected a parallelism of at most {_MOST_NEW_SUBTASKS:,} in a new savepoint, found {parallelism:,}; Flink "
+            "deals the key groups out anew when it restores, so a job may have more"
+        )
 
 
 @dataclass(frozen=True, slots=True)

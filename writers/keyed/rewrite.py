@@ -55,7 +55,13 @@ from writers.keyed.assembly import KeyGroupAssembler, StateFile, page_of
 from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
 from writers.keyed.editors import editor_of
 from writers.keyed.late import LateState, late_states
-from writers.keyed.resharding import MOST_KEY_GROUPS, ReshardedMaker, Resharding, SubtaskRanges
+from writers.keyed.resharding import (
+    MOST_KEY_GROUPS,
+    ReshardedMaker,
+    Resharding,
+    SubtaskRanges,
+    check_new_subtasks,
+)
 from writers.keyed.segments import EntrySegments
 from writers.keyed.windows import WindowWatch
 from writers.warnings import RestoreWarning
@@ -235,6 +241,8 @@ class RewriteKeyedState(Edit):
                 f"expected at most {MOST_KEY_GROUPS} key groups and no more subtasks than these, found max_parallelism "
                 f"{new.max_parallelism} and parallelism {new.parallelism}"
             )
+        if new.parallelism > old.parallelism:
+            check_new_subtasks(_shown(self.operator), new.parallelism)
         if operator.fully_finished:
             raise RefusedEditError(f"{_shown(self.operator)} had finished: it has no state to deal out")
         others = {one.index: replace(one, managed_keyed_state=None) for one in operator.subtasks}

@@ -15,9 +15,12 @@ from enum import Enum
 
 from sqlglot.tokenizer_core import TokenType
 
+from service.errors import LimitExceededError
 from service.writing.statements.parser import Fragment, Parser
 from service.writing.statements.statement import Statement
 
+# The SELECT of a clause has the conditions of those before it.
+_MOST_CLAUSES = 64
 # What may follow a table in a query, and not in FROM or USING of a statement that changes rows.
 _OTHER_CLAUSES = (
     "GROUP",
@@ -219,6 +222,12 @@ def merge(parser: Parser) -> Merge:
     clauses = []
     while parser.accept("WHEN"):
         clauses.append(_merge_clause(parser))
+        if len(clauses) > _MOST_CLAUSES:
+            raise LimitExceededError(
+                f"expected a MERGE of at most {_MOST_CLAUSES} clauses, found more",
+                hint="one clause with CASE, or with a column of the source, does the work of many",
+                position=parser.position,
+            )
     if not clauses:
         raise parser.error("expected WHEN")
     return Merge(

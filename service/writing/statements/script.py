@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from service.errors import ForbiddenError, QuerySyntaxError
+from service.errors import ForbiddenError, LimitExceededError, QuerySyntaxError
 from service.sql.parser import check_length, tokens_of, with_double_quotes
 from service.writing.statements.alter import alter, truncate
 from service.writing.statements.calls import USAGE, call
@@ -16,6 +16,9 @@ from service.writing.statements.rows import delete, insert, merge, update
 from service.writing.statements.statement import Statement
 from service.writing.statements.tables import drop
 
+# Each reads what those before it have changed: a thousand take a minute.
+_MOST_STATEMENTS = 1_000
+
 
 def statements_of(script: str, max_bytes: int) -> tuple[Statement, ...]:
     """Parse a script: statements with semicolons between them.
@@ -23,11 +26,17 @@ def statements_of(script: str, max_bytes: int) -> tuple[Statement, ...]:
     Raises:
         QuerySyntaxError: it is empty, or a statement is not as `STATEMENTS` reads it.
         ForbiddenError: a statement that writes nothing, or that is not written yet.
-        LimitExceededError: it is longer than `max_bytes`.
+        LimitExceededError: it is longer than `max_bytes`, or has too many statements.
     """
     check_length(script, max_bytes)
     script = with_double_quotes(script)
-    found = [_statement(Parser(script, tokens)) for tokens in _divided(tokens_of(script, has_commands=False))]
+    divided = _divided(tokens_of(script, has_commands=False))
+    if len(divided) > _MOST_STATEMENTS:
+        raise LimitExceededError(
+            f"expected a script of at most {_MOST_STATEMENTS:,} statements, found {len(divided):,}",
+            hint="one MERGE changes many rows: put their keys and values into a file, or into VALUES",
+        )
+    found = [_statement(Parser(script, tokens)) for tokens in divided]
     if not found:
         raise QuerySyntaxError("expected a statement, found none", hint=f"there are {_KNOWN}")
     return tuple(found)

@@ -200,6 +200,10 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, create: Create) -> None:
             "CREATE TABLE a__c WITH (max_parallelism = 7) AS SELECT 1 AS key, 2 AS value",
             "expected parallelism 1 and max_parallelism 128 in all states of 'a'",
         ),
+        (
+            "CREATE TABLE a__b WITH (parallelism = 4097, max_parallelism = 32768) AS SELECT 1 AS key, 2 AS value",
+            "a: expected a parallelism of at most 4,096 in a new savepoint, found 4,097",
+        ),
     ],
 )
 def test_a_wrong_statement_is_refused_and_nothing_is_written(

@@ -166,6 +166,26 @@ def test_a_script_has_a_limit() -> None:
         statements_of("DROP TABLE a;" * 100, 1000)
 
 
+def test_a_script_has_at_most_a_thousand_statements() -> None:
+    statement = "UPDATE t SET value = 1;"
+
+    assert len(statements_of(statement * 1000, 1 << 20)) == 1000
+    with pytest.raises(LimitExceededError, match="at most 1,000 statements, found 1,001") as error:
+        statements_of(statement * 1001, 1 << 20)
+    assert "one MERGE" in str(error.value.hint)
+
+
+def test_a_merge_has_at_most_64_clauses() -> None:
+    merge, clause = "MERGE INTO t USING s ON t.key = s.key ", "WHEN MATCHED AND t.value = 1 THEN DELETE "
+
+    (found,) = statements_of(merge + clause * 64, 1 << 20)
+    assert isinstance(found, Merge)
+    assert len(found.clauses) == 64
+    with pytest.raises(LimitExceededError, match="a MERGE of at most 64 clauses, found more") as error:
+        statements_of(merge + clause * 65, 1 << 20)
+    assert error.value.position == Position(1, 1)
+
+
 def test_rows_are_changed_by_expressions_as_they_were_written() -> None:
     update, delete = parsed(
         "UPDATE t AS a SET value.offset = a.offset + 1 /* , */, c = x IS DISTINCT FROM y FROM u, (SELECT 1 WHERE z) v "

@@ -135,6 +135,7 @@ def test_states_and_their_order_stay_in_a_key_group(tmp_path: Path) -> None:
     ("uid", "max_parallelism", "parallelism", "message"),
     [
         ("kinds", None, 129, "found max_parallelism 128 and parallelism 129"),
+        ("kinds", 1 << 15, 4097, "expected a parallelism of at most 4,096 in a new savepoint, found 4,097"),
         ("kinds", 40000, None, "expected at most 32768 key groups"),
         ("events", None, 1, "subtask 1 of events has operator state"),
     ],
