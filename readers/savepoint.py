@@ -38,7 +38,7 @@ from readers.stateinfo.file import (
     read_state_info,
     state_info_text,
 )
-from readers.stateinfo.refinement import Contradiction, Knowledge, kryo_of
+from readers.stateinfo.refinement import Contradiction, Knowledge, has_row_kinds, kryo_of
 from readers.states import State, StatePart
 from readers.storage.location import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, StorageOptions
 
@@ -110,6 +110,7 @@ class Savepoint:
         in_flight = InFlightRecords(self.metadata.operators, self.location, _stated_records(state_info))
         known = Knowledge(
             kryo=kryo_of(metadata.version),
+            has_row_kinds=has_row_kinds(metadata.version),
             classes=state_info.classes,
             subclasses=state_info.subclasses,
             descriptors=state_info.descriptors,

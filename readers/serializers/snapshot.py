@@ -57,6 +57,10 @@ class Snapshot(Protocol):
         """
         ...
 
+    def is_at_nested(self) -> bool:
+        """Return whether the nested snapshots of a delegate are next; reads nothing."""
+        ...
+
     def optional_map(self) -> Iterator[OptionalEntry]:
         """Yield the entries of a `LinkedOptionalMap`."""
         ...

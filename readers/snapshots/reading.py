@@ -107,6 +107,11 @@ class SnapshotReader:
             raise self.cursor.corrupt(f"expected {expected} nested snapshots, found {count}")
         return tuple(self.versioned() for _ in range(count))
 
+    def is_at_nested(self) -> bool:
+        """Return whether nested snapshots are next."""
+        cursor = self.cursor
+        return bytes(cursor.data[cursor.position : cursor.end][:4]) == NESTED_MAGIC.to_bytes(4, "big")
+
     def optional_map(self) -> Iterator[OptionalEntry]:
         """Yield the entries of a `LinkedOptionalMap`, each frame with a cursor of its own."""
         start = self.cursor.position

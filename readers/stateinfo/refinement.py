@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from readers.serializers.kryo.settings import KryoClass
     from readers.serializers.protobuf.descriptors import Descriptors
 
-_FIRST_WITH_KRYO_5 = 5  # version of `_metadata`: Flink 2.0
+# Versions of `_metadata`.
+_FIRST_WITH_KRYO_5 = 5  # Flink 2.0
+_FIRST_WITH_ROW_KINDS = 3  # Flink 1.11
 _REFINED_KINDS = frozenset({StateKind.REDUCING, StateKind.AGGREGATING, StateKind.FOLDING})
 
 
@@ -57,6 +59,7 @@ class Knowledge:
 
     Attributes:
         kryo: the version of Kryo in its Flink.
+        has_row_kinds: a `Row` of its Flink has a kind.
         classes: fields and constants of classes whose objects Kryo wrote.
         subclasses: of POJOs; the savepoint may not describe them.
         descriptors: of protobuf messages.
@@ -66,6 +69,7 @@ class Knowledge:
     """
 
     kryo: int
+    has_row_kinds: bool = True
     classes: Mapping[str, KryoClass] = field(default_factory=dict)
     subclasses: tuple[PojoSubclass, ...] = ()
     descriptors: Descriptors | None = None
@@ -76,7 +80,14 @@ class Knowledge:
     def inform(self, serializer: Serializer) -> Serializer:
         """Return a type tree whose Kryo serializers have version and classes, and whose POJOs have their subclasses."""
         class_files = self.jars.kryo if self.jars is not None else None
-        tree = inform(serializer, self.kryo, self.classes, self.descriptors, class_files)
+        tree = inform(
+            serializer,
+            self.kryo,
+            self.classes,
+            self.descriptors,
+            class_files,
+            has_row_kinds=self.has_row_kinds,
+        )
         return rebuild(tree, self._with_subclasses) if self.subclasses else tree
 
     def _with_subclasses(self, node: Serializer) -> Serializer:
@@ -134,6 +145,11 @@ class Knowledge:
 def kryo_of(metadata_version: int) -> int:
     """Return the version of Kryo in the Flink that writes `_metadata` of this version."""
     return KRYO_5 if metadata_version >= _FIRST_WITH_KRYO_5 else KRYO_2_24
+
+
+def has_row_kinds(metadata_version: int) -> bool:
+    """Return whether a `Row` has a kind in the Flink that writes `_metadata` of this version."""
+    return metadata_version >= _FIRST_WITH_ROW_KINDS
 
 
 def _subclass(base: PojoSerializer, subclass: PojoSubclass) -> PojoSerializer:

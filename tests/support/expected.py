@@ -293,6 +293,7 @@ _SHOWN: dict[StateKind, dict[str, str]] = {
     StateKind.VALUE: _KEYED,
     StateKind.REDUCING: _KEYED,
     StateKind.AGGREGATING: _KEYED,
+    StateKind.FOLDING: _KEYED,
     StateKind.MAP: _KEYED,
     StateKind.LIST: _KEYED | {"index": "list_index"},
     StateKind.TIMER: {name: name for name in ("key", "namespace", "timestamp")},

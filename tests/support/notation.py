@@ -187,7 +187,7 @@ def _tuple(serializer: tuples.TupleSerializer, value: dict[str, Any]) -> list[An
 
 def _row(serializer: tuples.RowSerializer, value: dict[str, Any]) -> dict[str, Any]:
     fields = [notation(field, value[f"f{index}"]) for index, field in enumerate(serializer.fields)]
-    return {"$row": value["__row_kind"], "fields": fields}
+    return {"$row": value.get("__row_kind", "+I"), "fields": fields}
 
 
 def _either(serializer: tuples.EitherSerializer, value: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from readers.serializers.kryo.reader import Body, KryoReader
-from readers.serializers.kryo.settings import KryoClass, KryoType
+from readers.serializers.kryo.settings import KryoClass, KryoType, array_of
 
 _FLINK_TUPLE = "org.apache.flink.api.java.tuple.Tuple"
 _ATOMIC = "java.util.concurrent.atomic.Atomic"
@@ -48,24 +48,48 @@ _CLASSES: Mapping[str, tuple[KryoClass, KryoClass]] = {
         for name, declared in (("Integer", "int"), ("Long", "long"), ("Boolean", "int"))
     },
     f"{_ATOMIC}Reference": _class_of(f"{_ATOMIC}Reference", ("V",), {"value": "V"}),
-    "org.apache.flink.types.Row": _class_of(
-        "org.apache.flink.types.Row",
-        (),
-        {
-            "fieldByName": "java.util.Map<java.lang.String, java.lang.Object>",
-            "fieldByPosition": "java.lang.Object[]",
-            "kind": "org.apache.flink.types.RowKind",
-            "positionByName": "java.util.LinkedHashMap<java.lang.String, java.lang.Integer>",
-        },
-    ),
 }
+
+_ROW = "org.apache.flink.types.Row"
+_ROW_KIND = "org.apache.flink.types.RowKind"
+_OBJECTS = "java.lang.Object[]"
+_ROWS: tuple[Mapping[str, str], ...] = (
+    {"fields": _OBJECTS},
+    {"fields": _OBJECTS, "kind": _ROW_KIND},
+    {
+        "fieldByName": "java.util.Map<java.lang.String, java.lang.Object>",
+        "fieldByPosition": _OBJECTS,
+        "kind": _ROW_KIND,
+        "positionByName": "java.util.LinkedHashMap<java.lang.String, java.lang.Integer>",
+    },
+)
+"""The fields of a Row: up to Flink 1.10, in 1.11 and 1.12, since 1.13."""
+_ROW_CLASSES = tuple(_class_of(_ROW, (), fields) for fields in _ROWS)
 
 
 def _fields(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
-    known = _CLASSES[class_name][reader.is_kryo5]
+    return _object(reader, class_name, _CLASSES[class_name], arguments)
+
+
+def _object(
+    reader: KryoReader,
+    class_name: str,
+    classes: tuple[KryoClass, KryoClass],
+    arguments: tuple[KryoType, ...],
+) -> Any:
+    known = classes[reader.is_kryo5]
     values = reader.fields(class_name, known, arguments)
     # Kryo sorts names as text, so f10 stands before f2; here they come as they are declared.
     return {"@class": class_name} | {name: values[name] for name, _ in known.fields}
+
+
+def _row(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
+    """Read a Row: an older one begins with its array of fields, one of today with a map or null."""
+    up_to_1_10, up_to_1_12, since_1_13 = _ROW_CLASSES
+    known = since_1_13
+    if reader.next_class() == array_of("java.lang.Object"):
+        known = up_to_1_12 if reader.settings.has_row_kinds else up_to_1_10
+    return _object(reader, class_name, known, arguments)
 
 
 def _optional(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
@@ -73,5 +97,9 @@ def _optional(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ..
     return reader.any() if reader.is_kryo5 else reader.fields(class_name, _VALUE_OF_2, arguments)["value"]
 
 
-LIBRARY_BODIES: dict[str, Body] = {**dict.fromkeys(_CLASSES, _fields), "java.util.Optional": _optional}
+LIBRARY_BODIES: dict[str, Body] = {
+    **dict.fromkeys(_CLASSES, _fields),
+    _ROW: _row,
+    "java.util.Optional": _optional,
+}
 """Class → the function that reads its body."""

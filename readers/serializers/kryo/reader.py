@@ -90,6 +90,14 @@ class KryoReader:
             raise self.input.corrupt(f"expected a registered class, found id {number - _CLASS_OFFSET}", start)
         return class_name
 
+    def next_class(self) -> str | None:
+        """Return the class that is next, None for null, without reading it."""
+        start, known = self.input.position, len(self.names)
+        class_name = self.class_name()
+        self.input.position = start
+        del self.names[known:]
+        return class_name
+
     def object(self, class_name: str, arguments: tuple[KryoType, ...] = ()) -> Any:
         """Read a reference, if the class has them, and the body."""
         if not self._is_referenced(class_name):

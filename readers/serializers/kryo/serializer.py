@@ -159,6 +159,8 @@ class KryoSerializer(Serializer):
         classes: Mapping[str, KryoClass],
         descriptors: Descriptors | None,
         class_files: ClassSource | None = None,
+        *,
+        has_row_kinds: bool = True,
     ) -> KryoSerializer:
         """Return the same serializer with facts that the snapshot does not hold; see the function `inform`."""
         settings = replace(
@@ -167,6 +169,7 @@ class KryoSerializer(Serializer):
             classes=dict(self.settings.classes) | dict(classes),
             descriptors=descriptors or self.settings.descriptors,
             class_files=class_files or self.settings.class_files,
+            has_row_kinds=has_row_kinds,
         )
         return replace(self, settings=settings)
 
@@ -214,6 +217,8 @@ def inform(
     classes: Mapping[str, KryoClass] | None = None,
     descriptors: Descriptors | None = None,
     class_files: ClassSource | None = None,
+    *,
+    has_row_kinds: bool = True,
 ) -> Serializer:
     """Return a type tree whose Kryo serializers have the facts that no snapshot holds.
 
@@ -223,13 +228,14 @@ def inform(
         classes: fields and constants of user classes.
         descriptors: of protobuf messages.
         class_files: knows further classes.
+        has_row_kinds: a `Row` has a kind, by the version of the savepoint.
     """
     known = classes or {}
 
     def inform_node(node: Serializer) -> Serializer:
         if not isinstance(node, KryoSerializer):
             return node
-        return node.inform(version, known, descriptors, class_files)
+        return node.inform(version, known, descriptors, class_files, has_row_kinds=has_row_kinds)
 
     return rebuild(serializer, inform_node)
 

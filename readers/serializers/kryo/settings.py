@@ -126,6 +126,7 @@ class KryoSettings:
         descriptors: of protobuf messages.
         recorded: the version that the snapshot itself shows, by a serializer instance of its time; 0 if it shows none.
         class_files: knows further classes.
+        has_row_kinds: a `Row` has a kind: since Flink 1.11.
     """
 
     version: int
@@ -135,6 +136,7 @@ class KryoSettings:
     descriptors: Descriptors | None = None
     recorded: int = field(default=0, compare=False)
     class_files: ClassSource | None = None
+    has_row_kinds: bool = True
 
     @cached_property
     def class_ids(self) -> dict[int, str]:

@@ -24,13 +24,15 @@ def inform(
     classes: Mapping[str, KryoClass],
     descriptors: Descriptors | None,
     class_files: ClassSource | None,
+    *,
+    has_row_kinds: bool,
 ) -> Serializer:
     """Return a type tree whose Kryo serializers have the facts that no snapshot holds; see `serializer.inform`."""
     if _SERIALIZERS not in sys.modules:
         return serializer
     from readers.serializers.kryo import serializer as kryo
 
-    return kryo.inform(serializer, version, classes, descriptors, class_files)
+    return kryo.inform(serializer, version, classes, descriptors, class_files, has_row_kinds=has_row_kinds)
 
 
 def in_older_version(serializer: Serializer) -> Serializer:

@@ -170,5 +170,6 @@ _ROOTS: dict[str, Callable[[JavaObject, int], LogicalType]] = {
     "STRUCTURED_TYPE": lambda value, depth: _members(value, "attributes", depth),
     "DISTINCT_TYPE": _distinct,
     "RAW": _raw,
+    "ANY": _raw,  # its name in 1.9
     "NULL": lambda _value, _: NullType(),
 }

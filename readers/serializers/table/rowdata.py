@@ -11,7 +11,7 @@
 | RawValueData | composite 0: [inner] | i4 size, the inner serializer's bytes |
 | BinaryRowData | 3: i4 n | i4 size, a binary row whose types are not stored: shown as bytes |
 | SortedMap | 3: Java stream of a Comparator, [key, value] | as Map |
-| External | composite 1: Java stream of a DataType, bool; [inner] | the inner serializer's |
+| External | composite 1: Java stream of a DataType, bool since 1.13; [inner] | the inner serializer's |
 | LinkedList | composite 1, 2 (null mask), 3: bool null mask; [element] | i4 n, a bit each (1 null), the elements |
 | WindowKey | composite 1: [row] | i8 window, row |
 | ListView, MapView (`dataview`) | composite 1: [inner] | the inner serializer's |
@@ -22,7 +22,8 @@
 | MetaSqnInfo, RowSqnInfo, Node (since 2.3) | composite 0: [fields] | the fields |
 
 The savepoint holds the names of the fields of nested rows, and not those of a row's own fields: f0, f1, …
-See `logicaltypes.py` for binary rows, arrays and maps.
+See `logicaltypes.py` for binary rows, arrays and maps. Flink 1.9 and 1.10 have other names for the classes of the same bytes: BaseRow,
+BaseArray, BaseMap, BinaryString, Decimal, SqlTimestamp, BinaryGeneric (RawValueData), BinaryRow.
 """
 
 from __future__ import annotations
@@ -603,7 +604,9 @@ def _sorted_map(snapshot: Snapshot) -> Serializer:
 def _external(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
     data_type = read_object(snapshot.cursor)
-    snapshot.cursor.boolean()
+    # 1.12 does not write whether the input is internal, and has the same version.
+    if not snapshot.is_at_nested():
+        snapshot.cursor.boolean()
     (inner,) = snapshot.nested(1)
     # Only the `DataType` holds the names of the row's own fields.
     if isinstance(data_type, JavaObject) and isinstance(inner, RowDataSerializer):
@@ -653,14 +656,23 @@ SNAPSHOTS: dict[str, SnapshotBody] = {
     TABLE + "RowDataSerializer$RowDataSerializerSnapshot": _row,
     TABLE + "BaseRowSerializer$BaseRowSerializerSnapshot": _row,
     TABLE + "ArrayDataSerializer$ArrayDataSerializerSnapshot": _array,
+    TABLE + "BaseArraySerializer$BaseArraySerializerSnapshot": _array,
     TABLE + "MapDataSerializer$MapDataSerializerSnapshot": _map,
+    TABLE + "BaseMapSerializer$BaseMapSerializerSnapshot": _map,
     TABLE + "StringDataSerializer$StringDataSerializerSnapshot": simple_body(StringDataSerializer()),
+    TABLE + "BinaryStringSerializer$BinaryStringSerializerSnapshot": simple_body(StringDataSerializer()),
     TABLE + "DecimalDataSerializer$DecimalSerializerSnapshot": _decimal,
+    TABLE + "DecimalSerializer$DecimalSerializerSnapshot": _decimal,
     TABLE + "TimestampDataSerializer$TimestampDataSerializerSnapshot": _timestamp,
+    TABLE + "SqlTimestampSerializer$SqlTimestampSerializerSnapshot": _timestamp,
     TABLE + "RawValueDataSerializer$RawValueDataSerializerSnapshot": composite_body(
         RawValueDataSerializer, 1
     ),
+    TABLE + "BinaryGenericSerializer$BinaryGenericSerializerSnapshot": composite_body(
+        RawValueDataSerializer, 1
+    ),
     TABLE + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot": _binary_row,
+    TABLE + "BinaryRowSerializer$BinaryRowSerializerSnapshot": _binary_row,
     TABLE + "SortedMapSerializerSnapshot": _sorted_map,
     TABLE + "ExternalSerializer$ExternalSerializerSnapshot": _external,
     TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot": _linked_list,

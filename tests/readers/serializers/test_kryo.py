@@ -29,7 +29,7 @@ from readers.serializers.kryo.settings import (
     KryoType,
     kryo_type,
 )
-from readers.serializers.primitives import IntSerializer
+from readers.serializers.primitives import IntSerializer, LongSerializer
 from readers.serializers.tuples import TupleSerializer
 from tests.support.single_values import decode, decode_columns, decode_one, serializer_of, vector, vectors_of
 
@@ -513,3 +513,47 @@ def test_nesting_has_a_limit(version: int) -> None:
 
     with pytest.raises(CorruptDataError, match="nest"):
         decode(serializer, head + count + (again + count) * 1000 + b"\0")
+
+
+def _named(number: int, class_name: str) -> bytes:
+    """Return a class that is written by its name for the first time."""
+    text = class_name.encode()
+    return bytes((1, number)) + text[:-1] + bytes((text[-1] | 0x80,))
+
+
+ROW = _named(0, "org.apache.flink.types.Row") + b"\x01"
+OBJECTS = b"\x01\x02\x09\x04"  # an array with the long 2
+UPDATE_AFTER = b"\x01\x03"
+
+
+@pytest.mark.parametrize(
+    ("has_row_kinds", "body", "shown"),
+    [
+        pytest.param(False, _named(1, "[Ljava.lang.Object;") + OBJECTS, {"fields": [2]}, id="1.10"),
+        pytest.param(
+            True,
+            _named(1, "[Ljava.lang.Object;") + OBJECTS + UPDATE_AFTER,
+            {"fields": [2], "kind": "UPDATE_AFTER"},
+            id="1.12",
+        ),
+        pytest.param(
+            True,
+            b"\x00" + _named(1, "[Ljava.lang.Object;") + OBJECTS + UPDATE_AFTER + b"\x00",
+            {
+                "fieldByName": None,
+                "fieldByPosition": [2],
+                "kind": "UPDATE_AFTER",
+                "positionByName": None,
+            },
+            id="1.13",
+        ),
+    ],
+)
+def test_a_row_of_each_version_of_flink(has_row_kinds: bool, body: bytes, shown: dict[str, Any]) -> None:
+    row = KryoSerializer("org.apache.flink.types.Row", KryoSettings(version=KRYO_2_24))
+    pair = TupleSerializer("Tuple2", (inform(row, 0, has_row_kinds=has_row_kinds), LongSerializer()))
+
+    found = decode_one(pair, ROW + body + (5).to_bytes(8, "big"))
+
+    assert json.loads(found["f0"]) == {"@class": "org.apache.flink.types.Row"} | shown
+    assert found["f1"] == 5
