@@ -90,6 +90,11 @@ class Operator:
         """The handles that cannot be opened; reads the headers of all state files of the operator."""
         return tuple(self._collected.unread)
 
+    @property
+    def repeated_timers(self) -> frozenset[int]:
+        """The subtasks whose raw keyed state repeats timers of their managed keyed state: it is not read."""
+        return frozenset(self._collected.repeated)
+
     def outline(self) -> bytes | None:
         """Return bytes that decide on its states and their types; None where only reading the states shows these.
 
@@ -209,6 +214,7 @@ class StateCollector:
         unread: the handles that cannot be opened.
         families: the family of each state, to find the handles that may have a part of it.
         without_jars: the entries of states as they are without the jars, by the source's id and the state's name.
+        repeated: the subtasks whose raw keyed state repeats timers of their managed keyed state.
     """
 
     operator: OperatorState
@@ -218,6 +224,7 @@ class StateCollector:
     unread: list[UnreadHandle] = field(default_factory=list)
     families: dict[StateId, StateKind] = field(default_factory=dict)
     without_jars: dict[tuple[int, StateName], Entry] = field(default_factory=dict)
+    repeated: set[int] = field(default_factory=set)
 
     def open(self, role: StateRole, handle: StateObject, context: OpeningContext) -> None:
         """Open a handle and add its states; an error is kept for the states of the handle's family."""
@@ -231,6 +238,10 @@ class StateCollector:
         except ReaderError as error:
             context.location.note_failure(error)
             self.unread.append(UnreadHandle(family=opener.family, key_groups=handle.key_groups, error=error))
+            return
+        if role is StateRole.RAW_KEYED and self._are_managed(source):
+            self.repeated.add(source.subtask)
+            source.close()
             return
         # Types as far as the bytes have them come first: `stateInfo` is compared with these.
         contradictions = {
@@ -248,6 +259,21 @@ class StateCollector:
             if entry.kind is StateKind.BROADCAST and any(part.source.cost_bytes(part.name) for part in known):
                 continue
             known.append(StatePart(source=source, name=name, entry=entry))
+
+    def _are_managed(self, timers: Source) -> bool:
+        """Return whether the canonical keyed state of a subtask has the timers of its raw keyed state.
+
+        Flink 1.13 to 1.15 wrote the heap timers of a full RocksDB checkpoint into both, and restores each of them once.
+        """
+        managed = {
+            (part.source.subtask, state)
+            for state, parts in self.parts.items()
+            for part in parts
+            if part.source.backend == "canonical"
+        }
+        return bool(timers.entries) and all(
+            (timers.subtask, (entry.kind, name.name)) in managed for name, entry in timers.entries.items()
+        )
 
     def _without_jars(self, plain: Source, source: Source) -> dict[tuple[int, StateName], Entry]:
         """Return the entries of the states whose types the jars say more of, as they are without these."""

@@ -11,8 +11,12 @@ from dataclasses import dataclass, replace
 from readers import SavepointLocation, operator_id_of
 from readers.metadata import (
     ByteStreamStateHandle,
+    KeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
+    KeyGroupsStateHandle,
     OperatorState,
     SavepointMetadata,
+    SubtaskState,
 )
 from writers.errors import RefusedEditError
 from writers.metadata.writer import NAMES_SINCE, PROPERTIES_SINCE
@@ -20,6 +24,8 @@ from writers.warnings import RestoreWarning
 
 # Since which release of Flink, newest first → the newest version of `_metadata` that it reads.
 _NEWEST_VERSIONS = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 11), 3))
+# Since this release canonical key groups have a handle of their own, in the same version of `_metadata` as before.
+FIRST_WITH_SAVEPOINT_HANDLES = (1, 13)
 
 
 class Edit(ABC):
@@ -132,6 +138,23 @@ class WithNewerFlink(Edit):
                 "properties: let a later Flink take a new savepoint"
             )
         return replace(metadata, version=newest)
+
+
+def with_plain_key_groups(metadata: SavepointMetadata) -> SavepointMetadata:
+    """Return the metadata with the handles of canonical key groups that Flink 1.11 and 1.12 read, and later Flinks with RocksDB."""
+
+    def plain(handle: KeyedStateHandle | None) -> KeyedStateHandle | None:
+        if not isinstance(handle, KeyGroupsSavepointStateHandle):
+            return handle
+        return KeyGroupsStateHandle(
+            key_group_range=handle.key_group_range, offsets=handle.offsets, delegate=handle.delegate
+        )
+
+    def changed(subtask: SubtaskState) -> SubtaskState:
+        return replace(subtask, managed_keyed_state=plain(subtask.managed_keyed_state))
+
+    operators = (replace(one, subtasks=tuple(map(changed, one.subtasks))) for one in metadata.operators)
+    return replace(metadata, operators=tuple(operators))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,16 +17,25 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from readers import Savepoint, SavepointLocation
-from readers.metadata import RelativeFileStateHandle, SavepointMetadata, read_metadata
+from readers.metadata import (
+    IncrementalRemoteKeyedStateHandle,
+    KeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
+    KeyGroupsStateHandle,
+    RelativeFileStateHandle,
+    SavepointMetadata,
+    read_metadata,
+)
 from writers.deferred import (
     FileCounter,
     KeyedStateMaker,
     MadeState,
+    Make,
     deferred_makers,
     made_here,
     with_made_state,
 )
-from writers.edits import Edit
+from writers.edits import FIRST_WITH_SAVEPOINT_HANDLES, Edit, ForFlink, with_plain_key_groups
 from writers.elsewhere.making import Run, made_elsewhere
 from writers.errors import RefusedEditError, UnwritableError
 from writers.files import FilesMode, Gathering
@@ -35,6 +44,16 @@ from writers.metadata import write_metadata
 from writers.places import target_of
 from writers.target import Target
 from writers.warnings import RestoreWarning, merged_warnings
+
+_BEFORE_AND_SINCE_1_13 = 3  # version of `_metadata`: Flink 1.11 to 1.15
+_ROCKSDB_ALONE = (
+    "Flink 1.11 and 1.12 restore the written key groups with the rocksdb backend only; with hashmap, restore with 1.13 or later: "
+    "write for --flink 1.13"
+)
+_SINCE_1_13 = (
+    "Flink 1.11 and 1.12 cannot read this savepoint, Flink 1.13 or later can; for 1.11 or 1.12 with the rocksdb backend, write for "
+    "--flink 1.12"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +106,36 @@ class SavepointWriter:
             metadata = edit.applied(metadata, source)
         self._warnings = [warning for edit in edits for warning in edit.warnings]
         self._operators = [edit.operator for edit in edits if isinstance(edit, RewriteKeyedState)]
+        self._has_plain_key_groups = self._decide_handles(metadata, edits)
         self._gathering = Gathering(source, mode)
         self._planned = self._gathering.gathered(metadata)
         self._summary: Summary | None = None
+
+    def _decide_handles(self, metadata: SavepointMetadata, edits: Sequence[Edit]) -> bool:
+        """Decide whether canonical key groups have the handle of before Flink 1.13; note which Flinks restore the result.
+
+        Versions 1.11 to 1.15 write one version of `_metadata`. Without a stated release the handle stays that of the source: RocksDB
+        of all versions reads it.
+        """
+        if metadata.version != _BEFORE_AND_SINCE_1_13:
+            return False
+        backends = {
+            source.backend
+            for operator in self._operators
+            for source in operator.sources
+            if _may_be_of_1_12(source.recorded)
+        }
+        release = next((edit.release for edit in edits if isinstance(edit, ForFlink)), None)
+        is_plain = "canonical" in backends if release is None else release < FIRST_WITH_SAVEPOINT_HANDLES
+        if is_plain and "hashmap" in backends:
+            self._warnings.append(RestoreWarning(state="keyed state", text=_ROCKSDB_ALONE))
+        elif release is None and not is_plain and backends:
+            self._warnings.append(RestoreWarning(state="keyed state", text=_SINCE_1_13))
+        return is_plain
+
+    def _with_made_state(self, make: Make) -> tuple[SavepointMetadata, tuple[RestoreWarning, ...]]:
+        metadata, noticed = with_made_state(self._planned, make)
+        return with_plain_key_groups(metadata) if self._has_plain_key_groups else metadata, noticed
 
     @property
     def summary(self) -> Summary:
@@ -101,9 +147,7 @@ class SavepointWriter:
         """
         if self._summary is None:
             counter = FileCounter()
-            metadata, noticed = with_made_state(
-                self._planned, lambda makers: made_here(makers, counter.create)
-            )
+            metadata, noticed = self._with_made_state(lambda makers: made_here(makers, counter.create))
             self._summary = self._summed(metadata, write_metadata(metadata), counter, noticed)
         return self._summary
 
@@ -152,9 +196,7 @@ class SavepointWriter:
         counter = FileCounter()
         with target_of(os.fspath(target), self._source) as place:
             self._gathering.bring(place)
-            planned, noticed = with_made_state(
-                self._planned, lambda makers: self._made(makers, place, counter, run)
-            )
+            planned, noticed = self._with_made_state(lambda makers: self._made(makers, place, counter, run))
             data = write_metadata(planned)
             if run is not None:
                 place.keep(_names_in(planned))
@@ -195,6 +237,13 @@ class SavepointWriter:
                 Savepoint(metadata, roots=roots, state_info=info, jars=jars, options=options)
             ) as savepoint:
                 verify(savepoint)
+
+
+def _may_be_of_1_12(handle: KeyedStateHandle | None) -> bool:
+    """Return whether Flink 1.12 may have written a handle: it has one class less than 1.13, and no ids, as 1.15 has."""
+    if not isinstance(handle, KeyGroupsStateHandle | IncrementalRemoteKeyedStateHandle):
+        return False
+    return not isinstance(handle, KeyGroupsSavepointStateHandle) and handle.state_handle_id is None
 
 
 def _names_in(metadata: SavepointMetadata) -> set[str]:

@@ -23,6 +23,7 @@ Rows = Counter[str]
 _KINDS = (
     "1.7.2/kinds-rocks/sp-1",
     "1.12.7/kinds-rocks/sp-1",
+    "1.13.6/kinds-rocksfull-heaptimers/checkpoint",
 )
 _SQL = ("1.8.3/sql-rocks/sp-1", "1.8.3/sql-heap/sp-1", "1.10.3/sql-heap/sp-1", "1.12.7/sql-rocks/sp-1")
 # The job wrote down their fields alone.

@@ -108,7 +108,8 @@ class RewriteKeyedState(Edit):
         )
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
-        operator = find_operator(metadata, self.operator.operator_id)
+        found = find_operator(metadata, self.operator.operator_id)
+        operator = self._without_repeated_timers(found)
         for unread in self.operator.unread:
             if is_keyed(unread.family):
                 raise RefusedEditError(
@@ -119,13 +120,23 @@ class RewriteKeyedState(Edit):
         self._check_states()
         if self.max_parallelism is not None or self.parallelism is not None:
             resharded = self._resharded(operator, [sources.get(id(one)) for one in recorded.values()])
-            return with_operator(metadata, operator, resharded)
+            return with_operator(metadata, found, resharded)
         subtasks = tuple(
             self._rewritten(one, sources.get(id(recorded.get(one.index))), source)
             for one in self._with_all_subtasks(operator)
         )
         self._check_groups(subtasks)
-        return with_operator(metadata, operator, replace(operator, subtasks=subtasks))
+        return with_operator(metadata, found, replace(operator, subtasks=subtasks))
+
+    def _without_repeated_timers(self, operator: OperatorState) -> OperatorState:
+        """Return the operator without raw timers that its managed keyed state has, too: what changes there would come back."""
+        repeated = self.operator.repeated_timers
+        if not repeated:
+            return operator
+        subtasks = tuple(
+            replace(one, raw_keyed_state=None) if one.index in repeated else one for one in operator.subtasks
+        )
+        return replace(operator, subtasks=subtasks)
 
     @property
     def warnings(self) -> tuple[RestoreWarning, ...]:
