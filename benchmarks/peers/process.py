@@ -1,8 +1,9 @@
 """A process, measured from outside.
 
-The kernel reports on a process that has ended and is not yet reaped: `/proc/<pid>/io` has the bytes and the number of read calls
-(pages of a memory map are in neither), `wait4` its resource usage. Peak memory begins with that of the process that starts
-another, so the starting process must be small.
+`wait4` returns the resource usage of a process, and adds its bytes and its number of read calls to those of this process in
+`/proc/self/io` (pages of a memory map are in neither; to read that file itself is a call or two). The file of the ended process
+says the same, but newer kernels show it to root only. Peak memory begins with that of the process that starts another, so the
+starting process must be small.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ def run_measured(command: Sequence[str], environment: Mapping[str, str] | None =
             process.wait()
             raise
         wall_s = time.perf_counter() - started
-        counted = _counted(process.pid)
+        before = _counted()
         _, status, usage = os.wait4(process.pid, 0)
+        counted = {name: count - before[name] for name, count in _counted().items()}
         process.returncode = os.waitstatus_to_exitcode(status)
         return FinishedProcess(
             code=process.returncode,
@@ -70,10 +72,10 @@ def run_measured(command: Sequence[str], environment: Mapping[str, str] | None =
         )
 
 
-def _counted(pid: int) -> dict[str, int]:
-    """Return the kernel's counts of input and output; empty where the kernel does not give them."""
+def _counted() -> dict[str, int]:
+    """Return the kernel's counts of input and output of this process; empty where the kernel does not give them."""
     try:
-        lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+        lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
     except OSError:
         return {}
     return {name: int(count) for name, _, count in (line.partition(": ") for line in lines)}

@@ -182,8 +182,8 @@ class JvmSessions(Sessions):
                 "Spark is not installed", hint=f"{_INSTALL}; or {DUCKDB_GOES_ON}", detail=str(error)
             ) from error
         quiet()
-        check_java()
         check_reachable(self._settings.master)
+        check_java()
         python = self._settings.python or os.environ.get("PYSPARK_PYTHON") or sys.executable
         os.environ["PYSPARK_PYTHON"] = python  # pyspark reads it only from the environment
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -264,7 +264,8 @@ def test_what_runs_for_long_leaves_the_workers_of_others_alone(
 
     assert endless not in others
     assert endless_again is endless
-    assert os.getpriority(os.PRIO_PROCESS, endless.number) == pool_module._NICE_OF_LONG
+    # More, where the tests run with a low priority themselves.
+    assert os.getpriority(os.PRIO_PROCESS, endless.number) >= pool_module._NICE_OF_LONG
 
 
 def test_a_query_of_a_user_who_took_much_goes_behind_all_others_at_once(service: Service) -> None:
@@ -277,7 +278,7 @@ def test_a_query_of_a_user_who_took_much_goes_behind_all_others_at_once(service:
         priority = os.getpriority(os.PRIO_PROCESS, pid)
 
     assert execution.is_long
-    assert priority == pool_module._NICE_OF_LONG
+    assert priority >= pool_module._NICE_OF_LONG
 
 
 def test_a_query_that_takes_much_yields_to_all_others(service: Service) -> None:
