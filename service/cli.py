@@ -40,7 +40,7 @@ from service.engines import registry
 from service.process import machine, memory
 
 # `service.commands.outcome` and `service.checks.findings` have the same codes, and import Arrow.
-_INTERRUPTED = 130
+_FAILED, _INTERRUPTED = 1, 130
 _SHELL = "shell"
 _QUERY = "query"
 # So many objects a query makes before its first row, modules among them: their garbage is not worth a look.
@@ -74,7 +74,7 @@ def run() -> NoReturn:
     gc.enable()
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = int(command.main(options))
+        code = _ended(command, options)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     signal.signal(signal.SIGINT, _interrupted)
@@ -85,10 +85,16 @@ def run() -> NoReturn:
 
 def _end(code: int) -> NoReturn:
     """End the process without taking its modules apart."""
-    # The reader of a pipe may be gone.
-    with contextlib.suppress(OSError):
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
+    except BrokenPipeError:
+        pass  # the reader of a pipe has seen enough
+    except OSError as error:
+        if not code:  # else the command has reported an error
+            code = _FAILED
+            with contextlib.suppress(OSError):
+                os.write(2, f"savepointdb: the output cannot be written: {error.strerror}\n".encode())
     os._exit(code)
 
 

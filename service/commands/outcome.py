@@ -88,7 +88,9 @@ def unexpected(error: Exception, *, verbose: bool) -> int:
     if verbose:
         traceback.print_exception(error)
     message = " ".join(str(error).split())
-    hint = "" if verbose else " (--verbose shows where; please report it)"
+    # What the system refuses, such as room on a full disk, is no defect of the program.
+    report = "" if isinstance(error, OSError) else "; please report it"
+    hint = "" if verbose else f" (--verbose shows where{report})"
     print(f"savepointdb: unexpected {type(error).__name__}: {message}{hint}", file=sys.stderr)
     return FAILED
 

@@ -362,6 +362,28 @@ def test_version(run: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("query", "SELECT count(*) FROM aggregate", "--savepoint", NATIVE), "unexpected OSError: [Errno 28] "),
+        (("doctor-env",), "the output cannot be written: "),
+    ],
+    ids=["by the command", "at the end"],
+)
+def test_output_that_nobody_can_take_is_an_error_of_one_line(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            command(*arguments), env=environment, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+
+    assert ended.returncode == 1
+    assert ended.stderr.decode().startswith(f"savepointdb: {message}No space left on device")
+    assert ended.stderr.count(b"\n") == 1
+
+
 def test_help_loads_no_engine() -> None:
     script = "import sys; from service import cli\ntry: cli.main(['--help'])\nexcept SystemExit: pass\n"
     script += (
