@@ -81,8 +81,29 @@ print("parent", child.exitcode, sum(1 for _ in rows), db.sql("SELECT count(*) FR
 
 
 @pytest.mark.slow
-def test_nothing_is_said_at_the_end_of_a_process_that_closes_nothing() -> None:
-    assert output_of('rows = iter(db["aggregate"].scan()); print(next(rows)[0])') == ["count"]
+@pytest.mark.parametrize(
+    "code",
+    [
+        'rows = iter(db["aggregate"].scan()); next(rows)',
+        # Arrow frees no Python object once the interpreter ends.
+        'reader = db.sql("SELECT * FROM aggregate").to_reader()',
+        'reader = db.sql("SELECT upper(key) FROM aggregate").to_reader(); reader.read_next_batch(); sys.exit(0)',
+        # A thread that lives at the end keeps what it holds for ever.
+        """
+begun = threading.Event()
+def hold():
+    rows = iter(db.sql("SELECT * FROM range(1000000)"))
+    next(rows)
+    begun.set()
+    threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+begun.wait()
+""",
+    ],
+    ids=["rows", "reader", "exit", "thread"],
+)
+def test_nothing_is_said_at_the_end_of_a_process_that_closes_nothing(code: str) -> None:
+    assert output_of(code) == []
 
 
 @pytest.mark.slow

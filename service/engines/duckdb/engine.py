@@ -41,6 +41,7 @@ from service.engines.parallel import SplitCount, read_splits
 from service.engines.spill import SpillFolder
 from service.errors import (
     EngineError,
+    EngineUnavailableError,
     MemoryExceededError,
     QueryCancelledError,
     QueryError,
@@ -97,6 +98,7 @@ class DuckDBEngine(Engine):
             raise
         self._idle = IdleSessions()
         self._is_suspect = False
+        self._is_closed = False
         self._has_macros = False
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> DuckDBExecution:
@@ -105,12 +107,24 @@ class DuckDBEngine(Engine):
 
     def close(self) -> None:
         """Implement `Engine.close`."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._idle.clear()
         self._root.close()
+        # Who holds this engine when the interpreter ends, such as a thread, must hold no object of DuckDB's: on standard error,
+        # DuckDB's bindings would report these as leaks.
+        del self._root
         self._spill.close()
 
     def session(self, key: SessionKey) -> Session:
-        """Return a session for this text over these tables: one that waits, or else a new one."""
+        """Return a session for this text over these tables: one that waits, or else a new one.
+
+        Raises:
+            EngineUnavailableError: the engine is closed.
+        """
+        if self._is_closed:
+            raise EngineUnavailableError("the engine is closed")
         if self._is_suspect:
             self._check_root()
         text = key.text.casefold()
@@ -441,9 +455,12 @@ class DuckDBExecution(Execution):
         with self._scan_errors():
             scan = self.scan(reference, list(dict.fromkeys(columns)), None)
         self._unread = self._as_they_are(scan, columns, schema)
+        next(self._unread)
         return pa.RecordBatchReader.from_batches(schema, self._unread)
 
     def _as_they_are(self, scan: Scan, columns: list[str], schema: pa.Schema) -> Generator[pa.RecordBatch]:
+        # For `_unchanged`: Python 3.13 closes a generator that never ran without releasing its arguments.
+        yield
         with self._scan_errors():
             yield from as_they_are(self.batches_of(scan), columns, schema)
 
