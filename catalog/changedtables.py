@@ -3,7 +3,7 @@
 | table | its rows |
 |---|---|
 | `ChangedTable` | those of a table of states, after the changes of a script |
-| the same, numbered | … with `_group` and `_row`, by which a writer finds them again (`writers.StateChanges`) |
+| the same, numbered | … with `_state`, `_group` and `_row`, by which a writer finds them again (`writers.StateChanges`) |
 
 Places count in whole key groups, so that a scan reads key groups whole, whatever keys it wants, and no cache.
 """
@@ -23,7 +23,7 @@ from catalog.references import SavepointReference, StateReference
 from catalog.scan import Scan, ScanCounter, Split
 from catalog.splits import CachedSplit, Output, StateSplit
 from catalog.sqlviews import ViewTable
-from catalog.statetables import StatesTable, StateTable, TableState, TimersTable
+from catalog.statetables import StatesTable, StateTable, TableState
 from catalog.table import Table
 from catalog.wide.table import WideTable
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, Selection, State, StatePart, is_keyed
@@ -32,7 +32,10 @@ from writers import GROUP, StateChanges
 StateKey = tuple[str, int]
 """A state of a savepoint: the id of its operator, and its number among the operator's states."""
 
-_PLACES = (pa.field(GROUP, pa.int32()), pa.field(ROW, pa.int64()))
+STATE = "_state"
+"""The column of a numbered table that says which of its states a row is of: `WritableState.number`."""
+
+_PLACES = (pa.field(STATE, pa.int32()), pa.field(GROUP, pa.int32()), pa.field(ROW, pa.int64()))
 # Places of rows and facts about entries are what they are; the status of a value follows from the value.
 _READ_ONLY = frozenset({KEY_GROUP, SUBTASK, UNDECODED, OUT_OF_RANGE, "list_index"})
 
@@ -72,8 +75,7 @@ class ChangedTable(Table):
     Args:
         origin: the table as it is in the savepoint.
         changes: of the script.
-        only: the one of its states that it has the rows of; None for all.
-        is_numbered: whether it has the columns `_group` and `_row`.
+        is_numbered: whether it has the columns `_state`, `_group` and `_row`.
         groups: the groups that it has the rows of; None for all.
 
     Attributes:
@@ -85,7 +87,6 @@ class ChangedTable(Table):
         origin: StatesTable,
         changes: TableChanges,
         *,
-        only: TableState | None = None,
         is_numbered: bool = False,
         groups: frozenset[int] | None = None,
     ) -> None:
@@ -93,7 +94,8 @@ class ChangedTable(Table):
         self.comment = origin.comment
         self.origin = origin
         self._changes = changes
-        self._states = origin.states if only is None else (only,)
+        self._states = origin.states
+        self._numbers = {state_key(known): number for number, known in enumerate(origin.states)}
         self._is_numbered = is_numbered
         self._groups = groups
 
@@ -141,6 +143,7 @@ class ChangedTable(Table):
             origin=origin,
             columns=tuple(self.schema.names),
             changes=self._changes.changes.get(state_key(known)),
+            number=self._numbers[state_key(known)],
             group_column=self.group_column,
             size_bytes=origin.size_bytes,
         )
@@ -187,6 +190,7 @@ class ChangedSplit(Split):
         origin: the split of the savepoint; its part is -1 for groups that no part has.
         columns: names of the columns of its rows, places among them.
         changes: of the state; None if it has none.
+        number: of the state, among those of the table.
         group_column: the column of the state that `_group` has the values of.
         size_bytes: about how many bytes it reads.
     """
@@ -194,6 +198,7 @@ class ChangedSplit(Split):
     origin: StateSplit
     columns: tuple[str, ...]
     changes: StateChanges | None
+    number: int
     group_column: str
     size_bytes: int
 
@@ -278,14 +283,16 @@ class ChangedSplit(Split):
         found = own.rows_of_table(rows)
         if not own.outputs:
             found = pa.RecordBatch.from_struct_array(pa.array([{}] * rows.num_rows, pa.struct([])))
-        places = {GROUP: self.group_column, ROW: ROW}
-        arrays = [
-            rows.column(places[name]) if name in places else found.column(name) for name in self.columns
-        ]
+        places = {
+            STATE: pa.repeat(pa.scalar(self.number, pa.int32()), rows.num_rows),
+            GROUP: rows.column(self.group_column),
+            ROW: rows.column(ROW),
+        }
+        arrays = [places[name] if name in places else found.column(name) for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, self.columns) if arrays else found
 
 
-_PLACE_NAMES = frozenset({GROUP, ROW})
+_PLACE_NAMES = frozenset({STATE, GROUP, ROW})
 
 
 def _subtask_of(reference: StateReference, group: int) -> int | None:
@@ -312,13 +319,15 @@ class WritableState:
 
     Attributes:
         known: the state.
-        table: its rows in the columns of the table, numbered, as the statements so far have left them.
-        rows: the same in the columns of the state.
+        number: of the state, among those of the table.
+        table: the rows of all states of the table, numbered, as the statements so far have left them.
+        rows: those of the state, in its columns.
         paths: name of a column of the table → the column of the state that it shows, and the fields that lead to its value.
             Columns that are not among them are computed.
     """
 
     known: TableState
+    number: int
     table: ChangedTable
     rows: ChangedTable
     paths: Mapping[str, tuple[str, ...]]
@@ -341,16 +350,18 @@ class WritableState:
 
 def writable_states_of(table: StatesTable, changes: TableChanges) -> tuple[WritableState, ...]:
     """Return the states that statements about a table may change; none if the table cannot be changed."""
+    if isinstance(table, ViewTable) and table.exploded:
+        return ()
+    numbered = ChangedTable(table, changes, is_numbered=True)
     return tuple(
         WritableState(
             known=known,
-            table=ChangedTable(table, changes, only=known, is_numbered=True),
+            number=number,
+            table=numbered,
             rows=changed_rows(table, known, changes),
             paths=_paths(table, known),
         )
-        for known in table.states
-        if isinstance(table, (StateTable, TimersTable))
-        or (isinstance(table, ViewTable) and not table.exploded)
+        for number, known in enumerate(table.states)
     )
 
 

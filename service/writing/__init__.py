@@ -7,6 +7,7 @@
     family.py      statements that change the same thing, and what they share
     kafka.py       the arguments of `rewind_kafka`, and the two halves of a source
     offsets.py     the family of `source_offsets`
+    merging.py     which clause of a MERGE each row takes
     rows.py        the family of rows of states
     timers.py      rows that are added to `timers`
     layers.py      the rows that a statement changes, as the writers take them

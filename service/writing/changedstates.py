@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from catalog import PlannedTable, Scan, Table
@@ -65,17 +66,20 @@ class ChangedStates:
         """Forget the changes of a state: it goes."""
         self._changes.pop(key, None)
 
-    def stored(self, reader: pa.RecordBatchReader, names: Sequence[str]) -> Table:
+    def stored(self, reader: pa.RecordBatchReader, names: Sequence[str], number: str | None = None) -> Table:
         """Return the rows of a reader as a table that can be read several times.
 
         Args:
             reader: the rows.
             names: of the columns of the table.
+            number: of one more column, which numbers the rows; None for none.
         """
-        schema = pa.schema(
-            [column.with_name(name) for column, name in zip(reader.schema, names, strict=True)]
+        fields = [column.with_name(name) for column, name in zip(reader.schema, names, strict=True)]
+        schema = pa.schema(fields if number is None else [*fields, pa.field(number, pa.int64())])
+        batches = (
+            pa.RecordBatch.from_arrays([*batch.columns, *extra], schema=schema)
+            for batch, extra in _numbered(reader, is_wanted=number is not None)
         )
-        batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)
         held: list[pa.RecordBatch] = []
         size_bytes = 0
         for batch in batches:
@@ -95,3 +99,13 @@ class ChangedStates:
                 writer.write_batch(batch)
         found: list[pa.RecordBatch] = pa.ipc.open_file(pa.memory_map(str(path))).read_all().to_batches()
         return found
+
+
+def _numbered(
+    batches: Iterable[pa.RecordBatch], *, is_wanted: bool
+) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
+    """Yield batches, each with the numbers of its rows if they are wanted."""
+    first = 0
+    for batch in batches:
+        yield batch, [pa.array(np.arange(first, first + batch.num_rows))] if is_wanted else []
+        first += batch.num_rows

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from catalog.changedtables import STATE
+from readers import ROW
 from service.errors import Position
 from service.sql.edits import quoted
 from service.writing.statements.parser import Fragment
+from service.writing.statements.rows import Assignment, RowStatement
+from writers import GROUP
+
+TARGET = "_target"
+"""The table of a statement, numbered, in the SELECTs that are made of it."""
+SOURCE = "_source"
+"""The rows of a query of a statement, kept."""
 
 
 class Composition:
@@ -55,3 +64,36 @@ class Composition:
         for piece in self._pieces:
             yield start, piece
             start += len(piece)
+
+
+def alias_of(statement: RowStatement) -> str:
+    """Return the name of a statement's table in its expressions, quoted."""
+    return quoted(statement.alias or statement.name)
+
+
+def place_columns(statement: RowStatement) -> str:
+    """Return the columns that say where a row is."""
+    alias = alias_of(statement)
+    return f"{alias}.{STATE}, {alias}.{GROUP}, {alias}.{ROW}"
+
+
+def select_places(statement: RowStatement, assignments: Sequence[Assignment]) -> Composition:
+    """Return `SELECT` with the places of rows, and new values named by their numbers."""
+    select = Composition("SELECT ", place_columns(statement))
+    for number, assignment in enumerate(assignments):
+        select.add(", ").expression(assignment.expression, str(number))
+    return select
+
+
+def add_conditions(select: Composition, conditions: Sequence[str | None]) -> None:
+    """Append WHERE with all conditions that are not None."""
+    word = " WHERE "
+    for condition in conditions:
+        if condition is not None:
+            select.add(word).expression(condition)
+            word = " AND "
+
+
+def select_all(query: str) -> Composition:
+    """Return a SELECT of the rows of a query."""
+    return Composition("SELECT * FROM ").expression(query, SOURCE)

@@ -113,7 +113,7 @@ def fitted_values(
     Reading them raises an UnencodableValueError for a value that does not fit, which names the row by its key.
 
     Args:
-        reader: the places and the new values.
+        reader: the places and the new values; the columns of these are named by their numbers.
         columns: the paths and the types of the columns.
         row_at: returns the row at a place, before it changes.
     """
@@ -129,10 +129,10 @@ def fitted_values(
         for batch in reader:
             with _named(partial(_row_before, batch, row_at)):
                 new = [
-                    fitted(batch.column(2 + number), kind, path)
+                    fitted(batch.column(str(number)), kind, path)
                     for number, (path, kind) in enumerate(columns)
                 ]
-            yield pa.RecordBatch.from_arrays([batch.column(0), batch.column(1), *new], schema=schema)
+            yield pa.RecordBatch.from_arrays([batch.column(GROUP), batch.column(ROW), *new], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, values())
 
@@ -156,7 +156,7 @@ def _row(rows: pa.Table, row: int) -> pa.Table:
 
 
 def _row_before(places: pa.RecordBatch, row_at: Callable[[int, int], pa.Table], row: int) -> pa.Table:
-    return row_at(places.column(0)[row].as_py(), places.column(1)[row].as_py())
+    return row_at(places.column(GROUP)[row].as_py(), places.column(ROW)[row].as_py())
 
 
 def reader_of(table: pa.Table) -> pa.RecordBatchReader:

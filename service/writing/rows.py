@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog import CatalogError, NoSuchColumnError, Table
-from catalog.changedtables import ChangedTable, WritableState, state_key, writable_states_of
+from catalog.changedtables import STATE, ChangedTable, WritableState, state_key, writable_states_of
 from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
 from catalog.wide.table import WideTable
 from readers import (
@@ -32,7 +33,16 @@ from readers import (
 )
 from service.errors import InvalidQueryError, query_error_of
 from service.sql.edits import quoted
-from service.writing.composition import Composition
+from service.writing.composition import (
+    SOURCE,
+    TARGET,
+    Composition,
+    add_conditions,
+    alias_of,
+    place_columns,
+    select_all,
+    select_places,
+)
 from service.writing.errors import write_error_of
 from service.writing.family import Effect, Family
 from service.writing.layers import (
@@ -48,6 +58,7 @@ from service.writing.layers import (
     shared_group,
     type_of,
 )
+from service.writing.merging import MergeChoices
 from service.writing.samples import MOST_SAMPLES, samples_of
 from service.writing.statements.rows import (
     Action,
@@ -55,7 +66,6 @@ from service.writing.statements.rows import (
     Conflict,
     Delete,
     Insert,
-    Match,
     Merge,
     MergeClause,
     RowStatement,
@@ -76,8 +86,6 @@ from writers import (
     WriterError,
 )
 
-_TARGET = "_target"
-_SOURCE = "_source"
 _UID = "operator_uid"
 _IDENTITY = frozenset({"key", "namespace", "map_key"})
 _SEPARATOR = "__"
@@ -93,6 +101,13 @@ class _Found:
     added: int = 0
     changed: int = 0
     removed: int = 0
+
+    def include(self, other: _Found) -> None:
+        """Add what another clause of the statement has found."""
+        self.layers += other.layers
+        self.added += other.added
+        self.changed += other.changed
+        self.removed += other.removed
 
 
 class RowChanges(Family):
@@ -147,29 +162,35 @@ class RowChanges(Family):
     # ---- statements ----
 
     def _update(self, statement: Update) -> Effect:
-        found = []
-        for writable in self._states(statement):
-            paths = self._paths(writable, statement.assignments)
-            select = _places(statement, _expressions(statement.assignments))
-            select.add(f" FROM {_TARGET} AS ", _alias(statement))
-            if statement.source is not None:
-                select.add(", ", statement.source)
-            _where(select, [statement.condition])
-            layer = self._updated(writable, select, paths)
-            found.append(self._set(writable, layer))
+        states = self._states(statement)
+        paths = [self._paths(writable, statement.assignments) for writable in states]
+        select = select_places(statement, statement.assignments).add(
+            f" FROM {TARGET} AS ", alias_of(statement)
+        )
+        if statement.source is not None:
+            select.add(", ", statement.source)
+        add_conditions(select, [statement.condition])
+        with self._found(states, select) as readers:
+            found = [
+                self._set(writable, self._updated(writable, reader, own))
+                for writable, reader, own in zip(states, readers, paths, strict=True)
+            ]
         return self._effect(statement, found)
 
     def _delete(self, statement: Delete) -> Effect:
-        found = []
-        for writable in self._states(statement):
-            # A row that several rows of USING match goes once.
-            select = Composition("SELECT DISTINCT " if statement.source is not None else "SELECT ")
-            select.add(_place_columns(statement), f" FROM {_TARGET} AS ", _alias(statement))
-            if statement.source is not None:
-                select.add(", ", statement.source)
-            _where(select, [statement.condition])
-            layer = self._removed(writable, select)
-            found.append(_Found(writable, [layer], removed=layer.rows.num_rows))
+        states = self._states(statement)
+        # A row that several rows of USING match goes once.
+        select = Composition("SELECT DISTINCT " if statement.source is not None else "SELECT ")
+        select.add(place_columns(statement), f" FROM {TARGET} AS ", alias_of(statement))
+        if statement.source is not None:
+            select.add(", ", statement.source)
+        add_conditions(select, [statement.condition])
+        with self._found(states, select) as readers:
+            layers = [self._removed(reader) for reader in readers]
+        found = [
+            _Found(writable, [layer], removed=layer.rows.num_rows)
+            for writable, layer in zip(states, layers, strict=True)
+        ]
         return self._effect(statement, found)
 
     def _insert(self, statement: Insert) -> Effect:
@@ -179,20 +200,20 @@ class RowChanges(Family):
         writable = self._only_state(statement)
         if statement.conflict is not None:
             return self._effect(statement, [self._upserted(statement, statement.conflict, writable)])
-        with self.context.select(_all_of(statement.query)) as reader:
+        with self.context.select(select_all(statement.query)) as reader:
             names = self._inserted(writable, statement, reader.schema.names)
             layer = self._added(writable, names, reader, 0)
         return self._effect(statement, [_Found(writable, [layer], added=layer.rows.num_rows)])
 
     def _insert_timers(self, statement: Insert, table: TimersTable) -> Effect:
         """Add rows to the timers of several states: each says whose it is."""
-        with self.context.select(_all_of(statement.query)) as reader:
+        with self.context.select(select_all(statement.query)) as reader:
             names = timer_columns(statement, reader.schema.names, table)
             source = self.context.states.stored(reader, names)
         found, uids = [], self._uids(source, names)
         for writable in self._states(statement):
-            select = rows_of_state(writable, table, names, _SOURCE, uids)
-            with self.context.select(select, {_SOURCE: source}) as reader:
+            select = rows_of_state(writable, table, names, SOURCE, uids)
+            with self.context.select(select, {SOURCE: source}) as reader:
                 own = [name for name in reader.schema.names if name in insertable(writable.state)]
                 layer = self._added(writable, own, converted(reader, writable), 0)
             if layer.rows.num_rows:
@@ -210,33 +231,34 @@ class RowChanges(Family):
         """Return the operator uids of new timers."""
         if _UID not in names:
             return []
-        select = Composition(f"SELECT DISTINCT {_UID} FROM {_SOURCE} WHERE {_UID} IS NOT NULL")
-        with self.context.select(select, {_SOURCE: source}) as reader:
+        select = Composition(f"SELECT DISTINCT {_UID} FROM {SOURCE} WHERE {_UID} IS NOT NULL")
+        with self.context.select(select, {SOURCE: source}) as reader:
             return [str(uid) for uid in reader.read_all().column(0).to_pylist()]
 
     def _upserted(self, statement: Insert, conflict: Conflict, writable: WritableState) -> _Found:
         """Return what `INSERT … ON CONFLICT` changes; its query runs once."""
-        with self.context.select(_all_of(statement.query)) as reader:
+        with self.context.select(select_all(statement.query)) as reader:
             names = self._inserted(writable, statement, reader.schema.names)
             source = self.context.states.stored(reader, names)
         identity = self._conflict_columns(writable, conflict, names)
-        alias, tables = _alias(statement), {_SOURCE: source}
+        alias, tables = alias_of(statement), {SOURCE: source}
         same = " AND ".join(
             f"{alias}.{quoted(name)} IS NOT DISTINCT FROM excluded.{quoted(name)}" for name in identity
         )
         found = _Found(writable, [])
         if conflict.assignments:
             paths = self._paths(writable, conflict.assignments)
-            select = _places(statement, _expressions(conflict.assignments))
-            select.add(f" FROM {_TARGET} AS ", alias, f", {_SOURCE} AS excluded")
-            _where(select, [same, conflict.condition])
-            found = self._set(writable, self._updated(writable, select, paths, tables))
+            select = select_places(statement, conflict.assignments)
+            select.add(f" FROM {TARGET} AS ", alias, f", {SOURCE} AS excluded")
+            add_conditions(select, [same, conflict.condition])
+            with self._found([writable], select, tables) as [reader]:
+                found = self._set(writable, self._updated(writable, reader, paths))
         columns = ", ".join(f"excluded.{quoted(name)}" for name in names)
         missing = Composition(
-            f"SELECT {columns} FROM {_SOURCE} AS excluded WHERE NOT EXISTS "
-            f"(SELECT 1 FROM {_TARGET} AS {alias} WHERE {same})"
+            f"SELECT {columns} FROM {SOURCE} AS excluded WHERE NOT EXISTS "
+            f"(SELECT 1 FROM {TARGET} AS {alias} WHERE {same})"
         )
-        with self.context.select(missing, {_TARGET: writable.table, **tables}) as reader:
+        with self.context.select(missing, {TARGET: writable.table, **tables}) as reader:
             layer = self._added(writable, names, reader, found.added)
         found.layers.append(layer)
         found.added += layer.rows.num_rows
@@ -244,83 +266,27 @@ class RowChanges(Family):
 
     def _merge(self, statement: Merge) -> Effect:
         writable = self._only_state(statement)
-        self._check_matched_once(statement, writable)
+        choices = MergeChoices(self.context, statement, writable.table)
         found = _Found(writable, [])
         for number, clause in enumerate(statement.clauses):
-            earlier = [one for one in statement.clauses[:number] if one.match is clause.match]
             if clause.action is Action.INSERT:
-                self._merge_added(statement, clause, earlier, found)
+                with self.context.select(choices.added(number), choices.tables) as reader:
+                    names = self._inserted(writable, clause, reader.schema.names)
+                    layer = self._added(writable, names, reader, found.added)
+                found.include(_Found(writable, [layer], added=layer.rows.num_rows))
             elif clause.action is not Action.NOTHING:
-                self._merge_changed(statement, clause, earlier, found)
+                with self._found([writable], choices.changed(number), choices.tables) as [reader]:
+                    found.include(self._merged(writable, clause, reader, found.added))
         return self._effect(statement, [found])
 
-    def _merge_changed(
-        self, statement: Merge, clause: MergeClause, earlier: Sequence[MergeClause], found: _Found
-    ) -> None:
-        expressions = _expressions(clause.assignments)
-        select = _places(statement, expressions).add(f" FROM {_TARGET} AS ", _alias(statement))
-        if clause.match is Match.MATCHED:
-            select.add(" JOIN ", statement.source, " ON ").expression(statement.condition)
-            _where(select, [clause.condition], earlier)
-        else:
-            select.add(" WHERE NOT EXISTS (SELECT 1 FROM ", statement.source, " WHERE ")
-            select.expression(statement.condition).add(")")
-            _where(select, [clause.condition], earlier, word=" AND ")
+    def _merged(
+        self, writable: WritableState, clause: MergeClause, reader: pa.RecordBatchReader, before: int
+    ) -> _Found:
         if clause.action is Action.DELETE:
-            removed = self._removed(found.writable, select)
-            found.layers.append(removed)
-            found.removed += removed.rows.num_rows
-            return
-        paths = self._paths(found.writable, clause.assignments)
-        new = self._set(found.writable, self._updated(found.writable, select, paths), found.added)
-        found.layers += new.layers
-        found.changed += new.changed
-        found.added += new.added
-        found.removed += new.removed
-
-    def _merge_added(
-        self, statement: Merge, clause: MergeClause, earlier: Sequence[MergeClause], found: _Found
-    ) -> None:
-        select = Composition("SELECT ")
-        if clause.values is None:
-            select.add("*")
-        else:
-            select.add(clause.values)
-        select.add(" FROM ", statement.source, f" WHERE NOT EXISTS (SELECT 1 FROM {_TARGET} AS ")
-        select.add(_alias(statement), " WHERE ").expression(statement.condition).add(")")
-        _where(select, [clause.condition], earlier, word=" AND ")
-        with self.context.select(select, {_TARGET: found.writable.table}) as reader:
-            names = self._inserted(found.writable, clause, reader.schema.names)
-            layer = self._added(found.writable, names, reader, found.added)
-        found.layers.append(layer)
-        found.added += layer.rows.num_rows
-
-    def _check_matched_once(self, statement: Merge, writable: WritableState) -> None:
-        """Refuse a row that several rows of the source match, for it has no one new value.
-
-        Raises:
-            QueryError: there is such a row.
-        """
-        acting = [
-            one
-            for one in statement.clauses
-            if one.match is Match.MATCHED and one.action is not Action.NOTHING
-        ]
-        if not acting:
-            return
-        select = Composition("SELECT ", _place_columns(statement), f" FROM {_TARGET} AS ", _alias(statement))
-        select.add(" JOIN ", statement.source, " ON ").expression(statement.condition)
-        if all(one.condition is not None for one in acting):
-            select.add(" WHERE FALSE")
-            for one in acting:
-                select.add(" OR ").expression(one.condition or "")
-        select.add(" GROUP BY ALL HAVING count(*) > 1 LIMIT 1")
-        with self.context.select(select, {_TARGET: writable.table}) as reader:
-            if reader.read_all().num_rows:
-                raise InvalidQueryError(
-                    f"expected at most one row of the source for each row of {statement.name}, found several",
-                    position=statement.position,
-                )
+            removed = self._removed(reader)
+            return _Found(writable, [removed], removed=removed.rows.num_rows)
+        paths = self._paths(writable, clause.assignments)
+        return self._set(writable, self._updated(writable, reader, paths), before)
 
     # ---- tables and columns ----
 
@@ -429,7 +395,7 @@ class RowChanges(Family):
         column = folded(first, names)
         if column is None:
             error = NoSuchColumnError(
-                first, [name for name in names if name not in (GROUP, ROW)], writable.table.name
+                first, [name for name in names if name not in (STATE, GROUP, ROW)], writable.table.name
             )
             raise query_error_of(error) from error
         if column not in writable.paths:
@@ -506,27 +472,37 @@ class RowChanges(Family):
 
     # ---- layers ----
 
-    def _updated(
+    @contextmanager
+    def _found(
         self,
-        writable: WritableState,
+        states: Sequence[WritableState],
         select: Composition,
-        paths: Sequence[tuple[str, ...]],
         tables: Mapping[str, Table] | None = None,
+    ) -> Iterator[list[pa.RecordBatchReader]]:
+        """Run a SELECT of places and values once, over all states of a table; yield what it finds in each of them."""
+        if not states:
+            yield []
+            return
+        known = {TARGET: states[0].table, **(tables or {})}
+        with self._errors(), self.context.select(select, known) as reader:
+            if len(states) == 1:
+                yield [reader]
+                return
+            rows = self.context.states.stored(reader, reader.schema.names).scan().to_arrow()
+            yield [_rows_of_state(rows, one.number) for one in states]
+
+    def _updated(
+        self, writable: WritableState, reader: pa.RecordBatchReader, paths: Sequence[tuple[str, ...]]
     ) -> UpdatedRows:
         schema = writable.state.schema
         columns = [(path, type_of(schema, path)) for path in paths]
-        with (
-            self._errors(),
-            self.context.select(select, {_TARGET: writable.table, **(tables or {})}) as reader,
-        ):
-            found = fitted_values(
-                reader, columns, lambda group, row: writable.rows_at(group, pa.array([row]))
-            )
-            return self.context.states.spool.updated(found, paths)
+        found = fitted_values(reader, columns, lambda group, row: writable.rows_at(group, pa.array([row])))
+        return self.context.states.spool.updated(found, paths)
 
-    def _removed(self, writable: WritableState, select: Composition) -> RemovedRows:
-        with self._errors(), self.context.select(select, {_TARGET: writable.table}) as reader:
-            return self.context.states.spool.removed(reader)
+    def _removed(self, reader: pa.RecordBatchReader) -> RemovedRows:
+        places = (batch.select([GROUP, ROW]) for batch in reader)
+        schema = pa.schema([reader.schema.field(GROUP), reader.schema.field(ROW)])
+        return self.context.states.spool.removed(pa.RecordBatchReader.from_batches(schema, places))
 
     def _added(
         self, writable: WritableState, names: Sequence[str], reader: pa.RecordBatchReader, before: int
@@ -602,47 +578,9 @@ class RowChanges(Family):
         )
 
 
-# ---- SELECTs ----
-
-
-def _alias(statement: RowStatement) -> str:
-    return quoted(statement.alias or statement.name)
-
-
-def _place_columns(statement: RowStatement) -> str:
-    return f"{_alias(statement)}.{GROUP}, {_alias(statement)}.{ROW}"
-
-
-def _expressions(assignments: Sequence[Assignment]) -> list[str]:
-    return [one.expression for one in assignments]
-
-
-def _places(statement: RowStatement, expressions: Sequence[str]) -> Composition:
-    """Return `SELECT` with the places of rows, and expressions named by their numbers."""
-    select = Composition("SELECT ", _place_columns(statement))
-    for number, expression in enumerate(expressions):
-        select.add(", ").expression(expression, str(number))
-    return select
-
-
-def _where(
-    select: Composition,
-    conditions: Sequence[str | None],
-    earlier: Sequence[MergeClause] = (),
-    word: str = " WHERE ",
-) -> None:
-    """Append conditions: all of these, and none of those of earlier clauses, of which the first one that holds counts."""
-    for condition in conditions:
-        if condition is not None:
-            select.add(word).expression(condition)
-            word = " AND "
-    for clause in earlier:
-        select.add(word).add("(").expression(clause.condition or "TRUE").add(" IS NOT TRUE)")
-        word = " AND "
-
-
-def _all_of(query: str) -> Composition:
-    return Composition("SELECT * FROM ").expression(query, _SOURCE)
+def _rows_of_state(rows: pa.Table, number: int) -> pa.RecordBatchReader:
+    batches = (batch.filter(pc.equal(batch.column(STATE), number)) for batch in rows.to_batches())
+    return pa.RecordBatchReader.from_batches(rows.schema, batches)
 
 
 def _check_decoded(state: State, column: str, table: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.changedtables import WritableState
+from catalog.changedtables import STATE, WritableState
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, json_text
 from service.writing.family import Sample
 from writers import GROUP, AddedRows, RemovedRows, StateChanges, UpdatedRows
@@ -15,7 +15,7 @@ from writers import GROUP, AddedRows, RemovedRows, StateChanges, UpdatedRows
 MOST_SAMPLES = 10
 _MOST_CHARACTERS = 200
 _PLACES = ("key", "namespace", "map_key", "list_index", "timestamp")
-_HIDDEN = frozenset({GROUP, ROW, KEY_GROUP, SUBTASK, UNDECODED, OUT_OF_RANGE, "ttl_timestamp"})
+_HIDDEN = frozenset({STATE, GROUP, ROW, KEY_GROUP, SUBTASK, UNDECODED, OUT_OF_RANGE, "ttl_timestamp"})
 Layer = UpdatedRows | RemovedRows | AddedRows
 
 
