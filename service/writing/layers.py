@@ -77,7 +77,7 @@ def placed_rows(
         for batch in reader:
             with _named(partial(_row, pa.table(batch.columns, names))):
                 arrays = {
-                    column.name: fitted(array, column.type, (column.name,))
+                    column.name: _fitted(array, column.type, (column.name,))
                     for column, array in zip(columns, batch.columns, strict=True)
                 }
             places = places_of_added(state, arrays, batch.num_rows, number)
@@ -129,12 +129,27 @@ def fitted_values(
         for batch in reader:
             with _named(partial(_row_before, batch, row_at)):
                 new = [
-                    fitted(batch.column(str(number)), kind, path)
+                    _fitted(batch.column(str(number)), kind, path)
                     for number, (path, kind) in enumerate(columns)
                 ]
             yield pa.RecordBatch.from_arrays([batch.column(GROUP), batch.column(ROW), *new], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, values())
+
+
+def _fitted(array: pa.Array, kind: pa.DataType, path: tuple[str, ...]) -> pa.Array:
+    """Return new values in the type of their column.
+
+    Raises:
+        UnencodableValueError: a value does not fit, or is NULL as the key of a map.
+    """
+    if path == ("map_key",) and array.null_count:
+        raise UnencodableValueError(
+            "expected a value, found NULL: leave the row out by a WHERE, or give it a value",
+            breadcrumbs=path,
+            row=pc.index(array.is_null(), True).as_py(),
+        )
+    return fitted(array, kind, path)
 
 
 @contextmanager

@@ -436,6 +436,7 @@ class RowChanges(Family):
             given = list(found)
         elif not given:
             given = needed if len(found) == len(needed) else known
+            self._check_order(writable, statement, given, found)
         names = [folded(name, known) or name for name in given]
         unknown = [name for name in names if name not in known]
         missing = [name for name in needed if name not in names]
@@ -450,6 +451,28 @@ class RowChanges(Family):
         if len(names) != len(found):
             raise InvalidQueryError(f"expected {len(names)} values in a row, found {len(found)}")
         return names
+
+    def _check_order(
+        self,
+        writable: WritableState,
+        statement: Insert | MergeClause,
+        names: Sequence[str],
+        found: Sequence[str],
+    ) -> None:
+        """Refuse values without a list of columns where they would have another order than in `SELECT *`.
+
+        Raises:
+            QueryError: the table shows `value` before `map_key`; one of them would get the values of the other.
+        """
+        shown = [name for name in writable.state.schema.names if name in names]
+        if shown == list(names) or len(found) != len(names):
+            return
+        listed = ", ".join(names)
+        by_name = ", or INSERT … BY NAME SELECT …" if isinstance(statement, Insert) else ""
+        raise InvalidQueryError(
+            f"expected a list of columns for the values of {writable.table.name}, which has a map_key and a value",
+            hint=f"write INSERT … ({listed}) …{by_name}; SELECT * shows them as {', '.join(shown)}",
+        )
 
     def _conflict_columns(
         self, writable: WritableState, conflict: Conflict, names: Sequence[str]

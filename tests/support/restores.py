@@ -336,7 +336,7 @@ _MADE_UP = (
     "INSERT INTO kinds__aggregating VALUES ('new', {'f0': 10, 'f1': 4})",
     "DELETE FROM kinds__list WHERE key = 'k0' OR key = 'k1' AND list_index % 2 = 0",
     "INSERT INTO kinds__list (key, list_index, value) VALUES ('k3', 0, 77), ('k3', NULL, 78), ('new', NULL, 79), ('new', NULL, 80)",
-    "INSERT INTO kinds__map VALUES ('k3', 'm', 'v'), ('new', 'm', NULL)",
+    "INSERT INTO kinds__map (key, map_key, value) VALUES ('k3', 'm', 'v'), ('new', 'm', NULL)",
     "INSERT INTO \"kinds__ttl-value\" (key, value) VALUES ('new', 5)",
     "INSERT INTO \"kinds__ttl-list\" (key, value) VALUES ('k0', 6), ('new', 7)",
     "UPDATE \"kinds__ttl-list\" SET value = 99 WHERE key = 'k1'",

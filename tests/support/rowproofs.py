@@ -179,7 +179,7 @@ def _inserts() -> Iterator[Proof]:
         "value, list, map, reducing, aggregating, with TTL and without",
         "INSERT INTO kinds__value SELECT 'new' || i, i FROM range(20) t(i)",
         "INSERT INTO kinds__list (key, list_index, value) VALUES ('k3', 0, 77), ('k3', NULL, 78), ('new', NULL, 79)",
-        "INSERT INTO kinds__map VALUES ('k3', 'm', 'v'), ('new', 'm', NULL)",
+        "INSERT INTO kinds__map (key, map_key, value) VALUES ('k3', 'm', 'v'), ('new', 'm', NULL)",
         "DELETE FROM kinds__reducing WHERE key = 'k1'",
         "INSERT INTO kinds__reducing VALUES ('k1', 500), ('new', 7)",
         "INSERT INTO kinds__aggregating VALUES ('new', {'f0': 10, 'f1': 4})",
@@ -319,7 +319,7 @@ def _conditional() -> Iterator[Proof]:
         "value, map, with TTL, broadcast",
         "INSERT INTO kinds__value VALUES ('k3', 4), ('new', 5) "
         "ON CONFLICT (key) DO UPDATE SET value = kinds__value.value + excluded.value",
-        "INSERT INTO kinds__map VALUES ('k3', 'm0', 'ignored'), ('k3', 'new', 'v') ON CONFLICT DO NOTHING",
+        "INSERT INTO kinds__map (key, map_key, value) VALUES ('k3', 'm0', 'ignored'), ('k3', 'new', 'v') ON CONFLICT DO NOTHING",
         "INSERT INTO \"kinds__ttl-value\" (key, value) VALUES ('k1', 40), ('new', 50) "
         "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         "INSERT INTO broadcast__rules (map_key, value) VALUES ('k0', {'f0': 8, 'f1': 'y'}), ('k9', {'f0': 9, 'f1': 'z'}) "
@@ -333,7 +333,7 @@ def _conditional() -> Iterator[Proof]:
         "WHEN MATCHED THEN UPDATE SET value = t.value + s.value",
         "MERGE INTO kinds__map t USING (VALUES ('k1', 'm0', 'a'), ('new', 'm0', 'b')) s(k, m, v) "
         "ON t.key = s.k AND t.map_key = s.m "
-        "WHEN MATCHED THEN UPDATE SET value = s.v WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.m, s.v)",
+        "WHEN MATCHED THEN UPDATE SET value = s.v WHEN NOT MATCHED THEN INSERT (key, map_key, value) VALUES (s.k, s.m, s.v)",
         'MERGE INTO "events__last-numbers" t USING kinds__value s ON t.value.f0 = s.key '
         "WHEN MATCHED AND s.key = 'k1' THEN DELETE WHEN MATCHED THEN UPDATE SET value.f1 = s.value * 2",
         restoring=("--fire",),

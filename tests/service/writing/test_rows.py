@@ -186,6 +186,19 @@ def test_another_key_makes_another_entry(write: WriteCommand) -> None:
     assert rows(write.target, "kinds__map") == sorted(expected, key=repr)
 
 
+def test_entries_of_maps_are_added_by_the_names_of_their_columns(write: WriteCommand) -> None:
+    before = rows(CANONICAL, "kinds__map")
+
+    ended = write(
+        "INSERT INTO kinds__map (key, map_key, value) VALUES ('k1', 'name', 'v1'); "
+        "INSERT INTO kinds__map BY NAME SELECT 'k2' AS key, 'v2' AS value, 'name' AS map_key"
+    )
+
+    assert ended.code == 0, ended.errors
+    expected = [*before, ("k1", "v1", "name"), ("k2", "v2", "name")]
+    assert rows(write.target, "kinds__map") == sorted(expected, key=repr)
+
+
 def test_elements_of_lists_come_and_go(write: WriteCommand) -> None:
     before = rows(CANONICAL, "kinds__list")
 
@@ -275,6 +288,31 @@ def test_elements_and_broadcast_entries_change(write: WriteCommand) -> None:
         (
             "MERGE INTO kinds__value t USING kinds__map m ON m.key = t.key WHEN MATCHED THEN DELETE",
             "expected at most one row of the source for each row of kinds__value",
+        ),
+        (
+            "INSERT INTO kinds__map VALUES ('k1', 'value', 'name')",
+            "write INSERT … (key, map_key, value) …, or INSERT … BY NAME SELECT …; SELECT * shows them as key, value, map_key",
+        ),
+        (
+            "INSERT INTO kinds__map SELECT key, value, map_key FROM kinds__map ON CONFLICT DO NOTHING",
+            "expected a list of columns for the values of kinds__map",
+        ),
+        (
+            "INSERT INTO broadcast__rules SELECT 'k9', {'f0': 1, 'f1': 'x'}",
+            "expected a list of columns for the values of broadcast__rules",
+        ),
+        (
+            "MERGE INTO kinds__map t USING (SELECT 'k9' AS key, 'v' AS value, 'm' AS map_key) s ON t.key = s.key "
+            "WHEN NOT MATCHED THEN INSERT *",
+            "write INSERT … (key, map_key, value) …; SELECT * shows",
+        ),
+        (
+            "INSERT INTO kinds__map (key, map_key, value) VALUES ('k1', 'm', 'v'), ('k2', NULL, 'v')",
+            "key k2, map_key: expected a value, found NULL",
+        ),
+        (
+            "UPDATE kinds__map SET map_key = nullif(map_key, 'm0') WHERE key = 'k1'",
+            "key k1, map_key m0, map_key: expected a value, found NULL",
         ),
         ("INSERT INTO timers SELECT 1", "expected 9 values in a row, found 1"),
         (
