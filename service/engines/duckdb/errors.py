@@ -61,7 +61,8 @@ def statement_error_of(text: str, plan: Plan) -> QueryError:
     if missing is not None:
         return _missing_column(missing["name"] or missing["key"], candidates, plan)
     unknown = _MISSING_TABLE.search(message)
-    position = plan.position_of(unknown["name"]) if unknown else None
+    if unknown is not None:
+        return _missing_table(unknown["name"], plain, candidates, plan, detail=text)
     text_column = _TEXT_AS_NUMBER.search(message)
     if text_column is not None:
         return _text_as_number(plain, text_column["name"], plan, detail=text)
@@ -74,13 +75,11 @@ def statement_error_of(text: str, plan: Plan) -> QueryError:
             position=plan.position_of("value"),
             detail=text,
         )
-    hint = near_names_hint(tuple(re.findall(r'"([^"]+)"', candidates["names"]))) if candidates else None
+    hint = near_names_hint(_listed(candidates))
     # DuckDB puts its advice into further lines.
     plain, _, advice = plain.partition("\n")
     error = _ERRORS.get(kind, EngineError)
-    return error(
-        _RENAMED.get(kind, plain), hint=hint or advice.strip() or None, position=position, detail=text
-    )
+    return error(_RENAMED.get(kind, plain), hint=hint or advice.strip() or None, detail=text)
 
 
 def value_error_of(text: str) -> QueryError:
@@ -105,13 +104,46 @@ def _refused_of(message: str) -> InvalidValueError | None:
 
 def _missing_column(name: str, candidates: re.Match[str] | None, plan: Plan) -> ColumnNotFoundError:
     known = {column for reference in plan.tables for column in reference.table.schema.names}
-    listed = re.findall(r'"([^"]+)"', candidates["names"]) if candidates else []
-    near = tuple(dict.fromkeys([*near_names(name, known), *listed]))[:3]
+    near = tuple(dict.fromkeys([*near_names(name, known), *_listed(candidates)]))[:3]
     hint = near_names_hint(near)
     if f'"{name}"' in plan.sql:
         advice = f"a text stands in single quotes: {exp.Literal.string(name).sql()}"
         hint = f"{hint} {advice}" if hint else advice
     return ColumnNotFoundError(f"there is no column {name!r}", hint=hint, position=plan.position_of(name))
+
+
+def _missing_table(
+    name: str, message: str, candidates: re.Match[str] | None, plan: Plan, *, detail: str
+) -> QueryError:
+    """Return the error of what DuckDB takes for a table: all that stands before the last dot, a column and its fields among it."""
+    first, *rest = name.split(".")
+    listed = _listed(candidates)
+    tables = {name.casefold() for name in (*listed, *(reference.table.name for reference in plan.tables))}
+    if not rest and near_names(first, listed):
+        return InvalidQueryError(
+            message, hint=near_names_hint(listed), position=plan.position_of(first), detail=detail
+        )
+    databases = {one.name.casefold() for reference in plan.tables for one in reference.databases}
+    if rest and (first.casefold() in databases or rest[0].casefold() in tables):
+        known = next((end for end, part in enumerate(rest, 2) if part.casefold() in tables), 2)
+        missing = ".".join([first, *rest][:known])
+        return InvalidQueryError(
+            f"FROM has no table {missing!r}",
+            hint=near_names_hint(listed),
+            position=plan.position_of(first),
+            detail=detail,
+        )
+    columns = {column for reference in plan.tables for column in reference.table.schema.names}
+    if near_names(first, columns):
+        return _missing_column(first, None, plan)
+    return InvalidQueryError(
+        message, hint=near_names_hint(listed), position=plan.position_of(name), detail=detail
+    )
+
+
+def _listed(candidates: re.Match[str] | None) -> tuple[str, ...]:
+    """Return the names that DuckDB proposes."""
+    return tuple(re.findall(r'"([^"]+)"', candidates["names"])) if candidates else ()
 
 
 def _text_as_number(message: str, name: str, plan: Plan, *, detail: str) -> InvalidValueError:

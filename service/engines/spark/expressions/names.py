@@ -7,6 +7,7 @@ import re
 import pyarrow as pa
 from sqlglot import exp
 
+from catalog.errors import near_names
 from service.engines.spark.expressions.terms import (
     BOOLEAN,
     DOUBLE,
@@ -25,6 +26,7 @@ from service.engines.spark.expressions.terms import (
 )
 from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import Term, common_type, decimal, integer_type, is_integer, spark_name
+from service.errors import ColumnNotFoundError, near_names_hint
 
 
 def _column(node: exp.Expr, scope: Scope) -> Term:
@@ -55,7 +57,8 @@ def _field(whole: Term, name: str) -> Term:
             return Term(
                 exp.Dot(this=whole.node, expression=exp.to_identifier(part.name, quoted=True)), part.type
             )
-    raise NotOnSparkError(f"the field {name!r} of {whole.type}")
+    near = near_names(name, [part.name for part in whole.type])
+    raise ColumnNotFoundError(f"there is no column {name!r}", hint=near_names_hint(near))
 
 
 def _bracket(node: exp.Expr, scope: Scope) -> Term:
