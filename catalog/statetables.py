@@ -35,6 +35,7 @@ from readers import (
     ReaderError,
     Selection,
     State,
+    StateSize,
     UnreadHandle,
     VoidNamespaceSerializer,
     key_group_chunks,
@@ -161,6 +162,10 @@ class StatesTable(Table):
         # States of one operator share their sources: each counts once.
         sources = {id(part.source): part.source for known in self.states for part in known.state.parts}
         return sum(source.size_bytes for source in sources.values())
+
+    @property
+    def own_size(self) -> StateSize:
+        return StateSize.of_all(known.state.own_size for known in self.states)
 
     @property
     def extent(self) -> Extent:

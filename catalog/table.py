@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,9 @@ from catalog.predicate import ANYTHING, Predicate
 from catalog.scan import Scan
 from catalog.splits import FactsSplit
 from readers import ReaderError
+
+if TYPE_CHECKING:
+    from readers import StateSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,11 @@ class Table(ABC):
     @abstractmethod
     def size_bytes(self) -> int:
         """About how many bytes a scan of it reads."""
+
+    @property
+    def own_size(self) -> StateSize | None:
+        """The bytes of its states in the files, as `StateMeta` has them; None if it is no table of states."""
+        return None
 
     @property
     def extent(self) -> Extent:

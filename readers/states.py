@@ -19,7 +19,7 @@ from readers.decode.versions import VersionedDecoder
 from readers.errors import ClassMismatchError, CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.failures import located
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
-from readers.formats.source import Selection, Source, StateName
+from readers.formats.source import Selection, Source, StateName, StateSize
 from readers.keygroups import key_group_of
 from readers.metadata import KeyGroupRange
 from readers.rows import (
@@ -44,6 +44,8 @@ _UNLOOKED = (
     "values of classes that the savepoint does not describe, which _undecoded would hold, are looked for only in states of "
     f"less than {_LOOKED_BYTES >> 20} MiB on this machine"
 )
+# So much of the files of a state is walked for its size: some 20 ms. Of more a part is, and the size is an estimate.
+_WALKED_BYTES = 128 << 20
 # Clients ask for few sets of the columns of a table, again and again.
 _MOST_READINGS = 8
 DECODED, PARTIAL, RAW, UNREADABLE = "decoded", "partial", "raw", "unreadable"
@@ -431,10 +433,12 @@ class State:
         """Bytes that a scan reads, about: of keyed state, also those of other states in the same files."""
         return sum(part.source.cost_bytes(part.name) for part in self.parts)
 
-    @property
-    def own_bytes(self) -> int:
-        """Bytes of this state alone, about; the states of a savepoint have at most its size together."""
-        return sum(part.source.own_bytes(part.name) for part in self.parts)
+    @cached_property
+    def own_size(self) -> StateSize:
+        """The bytes of this state alone; the states of a savepoint have at most its size together."""
+        cost = sum(part.source.walk_bytes for part in self.parts)
+        share = min(1.0, _WALKED_BYTES / max(cost, 1))
+        return StateSize.of_all(part.source.own_size(part.name, share) for part in self.parts)
 
     def key_groups_of(self, keys: Iterable[Any]) -> tuple[tuple[int, Any], ...] | None:
         """Return (key group, key) of keys; None if Java's hash of such keys is not known."""

@@ -35,7 +35,7 @@ from service.checks.running import NEWEST, CheckOptions, findings_on, values_of
 from service.commands.compile import log_compilation
 from service.commands.sources import no_savepoint, storage_options
 from service.converting.running import convert as converted
-from service.encode import counted, dated, printable, size_text, table_lines
+from service.encode import counted, dated, printable, state_sizes, table_lines
 from service.engines.registry import AUTO
 from service.errors import InvalidRequestError, QueryError
 from service.exporting.files.conversion import PARQUET
@@ -668,13 +668,13 @@ def _database_lines(database: Database) -> Iterator[str]:
 
 
 def _state_rows(states: pa.Table) -> pa.Table:
-    sizes = ["" if size is None else size_text(size) for size in states["size_bytes"].to_pylist()]
+    sizes = state_sizes(states)
     columns = {
         "table": states["table_name"],
         "kind": states["state_kind"],
         "key": states["key_type"].fill_null(""),
         "value": states["value_type"].fill_null(""),
-        "size": pa.array(sizes, pa.string()),
+        "size": sizes,
         "decoded": states["decode_status"],
     }
     return pa.table(columns).combine_chunks()

@@ -272,7 +272,7 @@ class StateTask:
         known = self.pair.known
         found = self.counts if counted and self.error is None else None
         types = [None if one is None else _type_of(one.state.state) for one in (before, after)]
-        sizes = [None if one is None else one.state.state.own_bytes for one in (before, after)]
+        sizes = [None if one is None else one.state.state.own_size.size_bytes for one in (before, after)]
         return StateDifference(
             state_name=known.state.state.name,
             table_name=known.table.name,

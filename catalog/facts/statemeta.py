@@ -42,6 +42,7 @@ STATE_META = pa.schema(
         ("decode_status", _TEXT),
         ("decode_note", _TEXT),
         ("table_name", _TEXT),
+        ("size_is_estimate", _BOOL),
     ]
 )
 
@@ -115,10 +116,11 @@ def _state_row(
         "state_backend": state.backend or None,
         "parallelism": operator.parallelism if operator else None,
         "max_parallelism": operator.max_parallelism if operator else None,
-        "size_bytes": state.own_bytes,
+        "size_bytes": state.own_size.size_bytes,
         "decode_status": state.status,
         "decode_note": state.note or None,
         "table_name": table_name,
+        "size_is_estimate": state.own_size.is_estimate,
     }
 
 

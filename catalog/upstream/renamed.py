@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from catalog.predicate import ANYTHING, Predicate
 from catalog.scan import DerivedSplit, Scan, ScanCounter, Split
 from catalog.table import Extent, Table
 from catalog.upstream.columns import Column, Form
+
+if TYPE_CHECKING:
+    from readers import StateSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,10 @@ class RenamedTable(Table):
     @property
     def size_bytes(self) -> int:
         return self.origin.size_bytes
+
+    @property
+    def own_size(self) -> StateSize | None:
+        return self.origin.own_size
 
     @property
     def extent(self) -> Extent:

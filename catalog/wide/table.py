@@ -24,7 +24,7 @@ from catalog.statetables import (
 from catalog.table import Extent, Table
 from catalog.wide.columns import KEY, NAMESPACE, StateColumn, state_columns
 from catalog.wide.splits import WideSplit, WideState
-from readers import KEY_GROUP, OUT_OF_RANGE, UNDECODED, ReaderError
+from readers import KEY_GROUP, OUT_OF_RANGE, UNDECODED, ReaderError, StateSize
 
 # What is joined at once, of all states together: decoded it is some times as much.
 _CHUNK_BYTES = 4 << 20
@@ -91,6 +91,10 @@ class WideTable(Table):
     @property
     def size_bytes(self) -> int:
         return self._states.size_bytes
+
+    @property
+    def own_size(self) -> StateSize:
+        return self._states.own_size
 
     @cached_property
     def _extent(self) -> Extent:

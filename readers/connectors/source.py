@@ -14,7 +14,7 @@ from readers.connectors.recoded import RecodedSerializer, recode
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.formats.entry import Entry, EntryLayout
-from readers.formats.source import Selection, Source, StateName, Tally
+from readers.formats.source import Selection, Source, StateName, StateSize, Tally
 from readers.serializers.primitives import BytePrimitiveArraySerializer
 
 _LENGTH_BYTES = 4  # before the bytes of a BytePrimitiveArraySerializer's element
@@ -88,8 +88,8 @@ class ConnectorSource(Source):
     def cost_bytes(self, state: StateName) -> int:
         return self.inner.cost_bytes(state)
 
-    def own_bytes(self, state: StateName) -> int:
-        return self.inner.own_bytes(state)
+    def own_size(self, state: StateName, share: float) -> StateSize:
+        return self.inner.own_size(state, share)
 
     def close(self) -> None:
         self.inner.close()

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.decode.page import Page
+from readers.errors import ReaderError
+from readers.failures import located
 from readers.formats.beginning import first_offset, is_small, keyed_entries, read_header
-from readers.formats.source import HandleSource, Selection, Source, StateName
+from readers.formats.source import HandleSource, Selection, Source, StateName, StateSize
 from readers.formats.unpacked import Release, unpack
 from readers.headers.keyed import KeyedHeader, StoredHeader, read_keyed_header, read_known_keyed_header
 from readers.metadata import KeyGroupsStateHandle
@@ -106,6 +108,46 @@ class KeyedStreamSource(HandleSource):
         return file_identity(self.location, self.handle.delegate) == file_identity(
             other.location, other.handle.delegate
         )
+
+    def own_size(self, state: StateName, share: float) -> StateSize:
+        if not self.is_near:
+            return super().own_size(state, share)
+        if share not in self._sizes:
+            try:
+                self._sizes[share] = self._walked_sizes(share)
+            except ReaderError:
+                # Whoever reads the entries gets the error.
+                self._sizes[share] = {}
+        return self._sizes[share].get(state, StateSize(None))
+
+    @cached_property
+    def _sizes(self) -> dict[float, dict[StateName, StateSize]]:
+        """The sizes of all states, by the share of the stream that was walked."""
+        return {}
+
+    def _walked_sizes(self, share: float) -> dict[StateName, StateSize]:
+        """Return the bytes of each state in some key groups, at regular distances, extended to all key groups."""
+        regions = self._known_regions
+        step = max(1, round(1 / share))
+        walked = regions[step // 2 :: step] or regions[:1]
+        found: dict[StateName, int | None] = dict.fromkeys(self.entries, 0)
+        selection = Selection(key_groups=frozenset(region[0] for region in walked))
+        with located(path=self.path, what=lambda: "key groups"):
+            for tally in self.tallies(list(self.entries), selection):
+                known = found[tally.state]
+                found[tally.state] = (
+                    None if known is None or tally.size_bytes is None else known + tally.size_bytes
+                )
+        if len(walked) == len(regions) and not self.header.compressed:
+            return {name: StateSize(size) for name, size in found.items()}
+        if None in found.values():
+            return {}
+        whole = sum(end - start for _, start, end in regions)
+        total = sum(size for size in found.values() if size)
+        return {
+            name: StateSize(round(whole * size / total) if total and size else 0, is_estimate=True)
+            for name, size in found.items()
+        }
 
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
         return self._known_sizes

@@ -6,7 +6,7 @@ A source is frozen. What becomes known after it was opened (names of fields, sub
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -24,6 +24,8 @@ from readers.headers.keyed import StoredHeader
 from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
 from readers.serializers.base import Serializer
 from readers.storage.location import SavepointLocation
+
+_WALK_COST = 8  # to decompress or decode a byte, beside stepping over it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,28 @@ class Tally:
     origin: str = "scan"
     stored: int = 0
     deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """The bytes of one state.
+
+    Attributes:
+        size_bytes: None if they are not known.
+        is_estimate: whether the number is made from a part of the key groups.
+    """
+
+    size_bytes: int | None
+    is_estimate: bool = False
+
+    @classmethod
+    def of_all(cls, sizes: Iterable[StateSize]) -> StateSize:
+        """Return the sum; not known as soon as one of them is not."""
+        known = list(sizes)
+        if any(size.size_bytes is None for size in known):
+            return cls(None)
+        total = sum(size.size_bytes for size in known if size.size_bytes is not None)
+        return cls(total, any(size.is_estimate for size in known))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,12 +362,19 @@ class Source(ABC):
         """Return about how many bytes a scan of the whole state reads."""
         return self.size_bytes
 
-    def own_bytes(self, state: StateName) -> int:
-        """Return the bytes of one state, without those of other states; an equal share where the format does not tell.
+    @property
+    def walk_bytes(self) -> int:
+        """What it costs to find where each state has its entries, as a number of bytes that are read without being decoded."""
+        return _WALK_COST * self.size_bytes
 
-        Reads no entries. The states of a source have at most its size together.
+    def own_size(self, state: StateName, share: float) -> StateSize:
+        """Return the bytes of one state, without those of other states; the states of a source have at most its size together.
+
+        Args:
+            state: its name.
+            share: how much of the source may be walked to find them, up to 1 for all of it.
         """
-        return self.size_bytes // max(1, len(self.entries))
+        return StateSize(self.size_bytes if len(self.entries) <= 1 else None)
 
     def damage(self) -> ReaderError | None:
         """Return the error that a scan would raise at once, if that shows without reading entries; None if there is none."""

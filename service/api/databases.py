@@ -82,6 +82,10 @@ class TableEntry(BaseModel):
 class TableDetail(TableEntry):
     """A table with its columns."""
 
+    state_bytes: int | None = Field(
+        description="bytes of its states in the files, as StateMeta.size_bytes; null if unknown, or if it is no table of states"
+    )
+    is_estimate: bool = Field(description="whether state_bytes is an estimate")
     columns: list[ColumnEntry]
 
 
@@ -141,7 +145,13 @@ def describe_table(database: str, table: str, catalog: Visible) -> TableDetail:
     """Return a table with its columns and their types."""
     found = schema_called(catalog, database).database.table(table)
     columns = [ColumnEntry(name=field.name, type=sql_type(field.type)) for field in found.schema]
-    return TableDetail(**_table_entry(found).model_dump(), columns=columns)
+    own = found.own_size
+    return TableDetail(
+        **_table_entry(found).model_dump(),
+        columns=columns,
+        state_bytes=None if own is None else own.size_bytes,
+        is_estimate=own is not None and own.is_estimate,
+    )
 
 
 @router.get("/{database:path}/tables")

@@ -15,7 +15,7 @@ from service.commands.compile import log_compilation
 from service.commands.outcome import ended
 from service.commands.output import json_object, screen_width
 from service.commands.sources import catalog_of
-from service.encode import counted, dated, section_lines, size_text
+from service.encode import counted, dated, section_lines, size_text, state_sizes
 
 
 def main(options: Namespace) -> int:
@@ -59,7 +59,8 @@ def _lines(database: Database) -> Iterator[str]:
     yield f"\n{counted(len(operators), 'operator')}"
     yield from section_lines(operators, _OPERATORS, screen_width(None))
     yield f"\n{counted(len(states), 'state')}"
-    yield from section_lines(states, _STATES, screen_width(None))
+    sized = states.set_column(states.schema.get_field_index("size_bytes"), "size_bytes", state_sizes(states))
+    yield from section_lines(sized, _STATES, screen_width(None))
     odd = states.filter(pc.not_equal(states["decode_status"], "decoded"))
     if len(odd):
         yield f"\n{counted(len(odd), 'state')} not decoded, or not all of it"

@@ -15,8 +15,8 @@ Modules:
 from service.encode.ages import age_text, dated
 from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows, split_suffix
 from service.encode.markup import html_lines, markdown_lines
-from service.encode.sections import section_lines, wrapped_lines
-from service.encode.sizes import counted, size_text
+from service.encode.sections import section_lines, state_sizes, wrapped_lines
+from service.encode.sizes import counted, size_text, state_size_text
 from service.encode.table import fitting_columns, plan_lines, printable, table_lines, text_rows, value_lines
 
 __all__ = [
@@ -35,6 +35,8 @@ __all__ = [
     "section_lines",
     "size_text",
     "split_suffix",
+    "state_size_text",
+    "state_sizes",
     "table_lines",
     "text_rows",
     "value_lines",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.encode.sizes import size_text
+from service.encode.sizes import size_text, state_size_text
 from service.encode.table import fitting_columns, printable, table_lines
 from service.sql.types import Column, sql_type
 
@@ -43,9 +43,16 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
     return (_INDENT + line for line in lines)
 
 
+def state_sizes(states: pa.Table) -> pa.Array:
+    """Return the sizes of rows of StateMeta as texts."""
+    pairs = zip(states["size_bytes"].to_pylist(), states["size_is_estimate"].to_pylist(), strict=True)
+    texts = [state_size_text(size, is_estimate=bool(is_estimate)) for size, is_estimate in pairs]
+    return pa.array(texts, pa.string())
+
+
 def _shown(column: pa.ChunkedArray, title: str) -> pa.Array:
     array = column.combine_chunks()
-    if title == "size":
+    if title == "size" and not pa.types.is_string(array.type):
         return pa.array(
             ["-" if value is None else size_text(value) for value in array.to_pylist()], pa.string()
         )

@@ -15,6 +15,13 @@ def size_text(size_bytes: int) -> str:
     return f"{size:.{digits}f} {_UNITS[number]}"
 
 
+def state_size_text(size_bytes: int | None, *, is_estimate: bool) -> str:
+    """Return the size of a state; an estimate says so, and `-` is a size that is not known."""
+    if size_bytes is None:
+        return "-"
+    return f"about {size_text(size_bytes)}" if is_estimate else size_text(size_bytes)
+
+
 def counted(count: int, noun: str) -> str:
     """Return `1 row`, `2 rows`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -124,6 +124,7 @@ def test_state_meta_says_what_is_in_the_savepoint() -> None:
         "decode_status": "decoded",
         "decode_note": None,
         "table_name": "aggregate__count",
+        "size_is_estimate": False,
     }
     source = rows["topic-partition-offset-states"]
     assert (source["operator_uid"], source["state_kind"], source["key_type"], source["value_type"]) == (

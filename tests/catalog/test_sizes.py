@@ -35,6 +35,65 @@ def test_states_of_an_operator_have_at_most_its_size_together(backend: str, layo
         assert 0 < sum(own) <= total
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        FLINK / "everything-hashmap-savepoints" / "canonical",
+        FLINK / "everything-hashmap-savepoints" / "native",
+        FLINK / "everything-rocksdb-savepoints" / "canonical",
+    ],
+    ids=lambda path: f"{path.parent.name}-{path.name}",
+)
+def test_a_keyed_state_has_the_bytes_that_the_x_ray_finds(path: Path) -> None:
+    database = connect(path).default
+    assert database is not None
+    states = database.table("StateMeta").scan().to_arrow().to_pylist()
+    xray = database.table("xray").scan(level="state").to_arrow().to_pylist()
+
+    found = {(row["operator_id"], row["state_name"]): row["bytes"] for row in xray}
+    keyed = [row for row in states if row["key_type"] is not None]
+    assert len({row["size_bytes"] for row in keyed}) > 3
+    for row in keyed:
+        assert row["size_bytes"] == found[row["operator_id"], row["state_name"]]
+        assert row["size_is_estimate"] is False
+
+
+def test_sizes_of_compressed_key_groups_are_estimates() -> None:
+    states = connect(DATA / "corpus/1.20.3/allstates-hashmap-compressed/canonical").default
+    assert states is not None
+    rows = [row for row in states.table("StateMeta").scan().to_arrow().to_pylist() if row["key_type"]]
+
+    assert {row["size_is_estimate"] for row in rows} == {True}
+    assert len({row["size_bytes"] for row in rows}) > 3
+
+
+def test_sizes_of_large_states_are_estimated_from_some_key_groups() -> None:
+    database = connect(FLINK / "wordcount-hashmap-savepoints" / "canonical").default
+    assert database is not None
+    state = next(
+        state for one in database.savepoint.operators for state in one.states if state.name == "count"
+    )
+    exact = state.own_size.size_bytes
+    assert exact is not None
+
+    sizes = [part.source.own_size(part.name, 0.25) for part in state.parts]
+
+    assert all(size.is_estimate for size in sizes)
+    assert sum(size.size_bytes or 0 for size in sizes) == pytest.approx(exact, rel=0.1)
+
+
+def test_a_table_of_states_has_the_size_of_its_states() -> None:
+    database = connect(FLINK / "everything-hashmap-savepoints" / "canonical").default
+    assert database is not None
+    rows = database.table("StateMeta").scan().to_arrow().to_pylist()
+    for row in rows:
+        if row["table_name"] not in (None, "timers"):
+            own = database.table(row["table_name"]).own_size
+            assert own is not None
+            assert own.size_bytes == row["size_bytes"]
+    assert database.table("files").own_size is None
+
+
 def test_a_state_in_rocksdb_has_the_size_of_its_tables() -> None:
     checkpoint = FLINK / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
     states, _ = sizes(checkpoint / "chk-2")

@@ -33,7 +33,8 @@ export interface StateRow {
   has_ttl: boolean | null;
   parallelism: number;
   max_parallelism: number;
-  size_bytes: number;
+  size_bytes: number | null;
+  size_is_estimate: boolean;
   decode_status: "decoded" | "partial" | "raw" | "unreadable";
   decode_note: string | null;
   table_name: string | null;
@@ -44,6 +45,8 @@ export interface TableEntry {
   size_bytes: number;
 }
 export interface TableDetail extends TableEntry {
+  state_bytes: number | null;
+  is_estimate: boolean;
   columns: Column[];
 }
 export interface Contents {

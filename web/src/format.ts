@@ -14,6 +14,11 @@ export function bytes(size: number | null | undefined): string {
   return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
 }
 
+/** The size of a state; an estimate says so, and a dash is a size that is not known. */
+export function stateBytes(size: number | null, isEstimate: boolean): string {
+  return size === null ? "–" : `${isEstimate ? "about " : ""}${bytes(size)}`;
+}
+
 export function count(value: number | bigint): string {
   return value.toLocaleString("en");
 }

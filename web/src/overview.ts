@@ -76,7 +76,7 @@ async function overview(database: string, list: Database[], wanted: string | nul
   const detail = h("div", {});
   const pick = (id: string) => {
     const operator = operators.find((one) => one.id === id);
-    if (operator) fill(detail, operatorXray(database, operator, signal));
+    if (operator) fill(detail, operatorXray(database, operator, sizes.find((one) => one.row.operator_uid_hash === id)?.bytes ?? 0, signal));
   };
   const first = operators.find((one) => one.label === wanted) ?? operators.find((one) => one.id === sizes[0]?.row.operator_uid_hash) ?? operators[0];
   if (first) queueMicrotask(() => pick(first.id));

@@ -25,7 +25,7 @@ function examplesOf(contents: Contents): Example[] {
   const keyed = operatorsOf(contents)
     .map((operator) => ({ ...operator, states: operator.states.filter((state) => state.key_type !== null && state.state_kind !== "TIMER" && state.table_name !== null) }))
     .filter((operator) => operator.states.length);
-  const size = (operator: Operator) => Math.max(...operator.states.map((state) => state.size_bytes));
+  const size = (operator: Operator) => Math.max(...operator.states.map((state) => state.size_bytes ?? 0));
   const [largest] = keyed.sort((one, other) => size(other) - size(one));
   const own = largest
     ? [

@@ -2,7 +2,7 @@
 import { columns, contents, Database, factsOf, forget, Operator, operatorsOf, StateRow, TableEntry, schemas, viewsOf } from "./catalog";
 import { ApiError } from "./api";
 import { fill, h } from "./dom";
-import { bytes, plural } from "./format";
+import { plural, stateBytes } from "./format";
 import { describe, Job, jobsOf, newestOf, shortName } from "./jobs";
 import { linkOf } from "./route";
 import { identifier, table } from "./sql";
@@ -149,14 +149,14 @@ function stateNode(state: StateRow, place: Place): TreeNode {
     state.key_type && `key: ${state.key_type}`,
     state.namespace_type && state.namespace_type !== "VoidNamespace" && `namespace: ${state.namespace_type}`,
     type && `value: ${type}`,
-    `reads about ${bytes(state.size_bytes)}`,
+    `size: ${stateBytes(state.size_bytes, state.size_is_estimate)}`,
     state.has_ttl && "has a time to live",
     `${state.decode_status}${state.decode_note ? `: ${state.decode_note}` : ""}`,
   ];
   return {
     label: state.state_name,
     kind: state.state_kind === "TIMER" ? "timer" : "state",
-    detail: [state.state_kind, type, bytes(state.size_bytes)].filter(Boolean).join(" · "),
+    detail: [state.state_kind, type, stateBytes(state.size_bytes, state.size_is_estimate)].filter(Boolean).join(" · "),
     warning: state.decode_status === "decoded" ? undefined : state.decode_status,
     title: facts.filter(Boolean).join("\n"),
     ...(name === null ? {} : tableActions(name, place)),

@@ -1,7 +1,7 @@
 // The pages of all databases and of one: its tables, what they hold, and where to go from there.
 import { contentsOf, Contents, Database, factsOf, isOfService, operatorsOf, schemas, SERVICE, skippedBy, StateRow, TableEntry, viewsOf } from "./catalog";
 import { Child, fill, h } from "./dom";
-import { age, bytes, count, plural } from "./format";
+import { age, bytes, count, plural, stateBytes } from "./format";
 import { describe, Job, jobOfName, jobsOf, shortName } from "./jobs";
 import { empty, loading, measure, plainTable, skippedNote } from "./panel";
 import { action, actions, copyButton, crumbs } from "./place";
@@ -106,7 +106,7 @@ function tablesOf(name: string, found: Contents): Child {
     one.state_kind.toLowerCase().replaceAll("_", " "),
     one.key_type ? h("code", {}, one.key_type) : "–",
     valueOf(one),
-    measure(bytes(one.size_bytes)),
+    measure(stateBytes(one.size_bytes, one.size_is_estimate)),
     one.decode_status === "decoded" ? "" : h("span", { class: "bad", title: one.decode_note }, one.decode_status),
   ];
   const other = (entry: TableEntry, text: string): Child[] => [link(entry.name, text), "view", "–", "–", measure(bytes(entry.size_bytes)), ""];

@@ -4,7 +4,7 @@ import { contentsOf, Database, isOfService, schemas, StateRow, TableDetail, tabl
 import { addressOf, joined, partsOf, Rows } from "./conditions";
 import { keep } from "./context";
 import { announce, Child, fill, h } from "./dom";
-import { bytes, count, plural } from "./format";
+import { bytes, count, plural, stateBytes } from "./format";
 import { loading, problem } from "./panel";
 import { action, actions, copyButton, crumbs, files, keyLink } from "./place";
 import { progressBar } from "./progressbar";
@@ -85,7 +85,8 @@ async function page(rows: Rows, detail: TableDetail, list: Database[], signal: A
       "dl",
       { class: "facts" },
       fact(rows.where || rows.others._key_group ? "Rows that fit" : "Rows", counted),
-      detail.size_bytes ? fact("Size", `about ${bytes(detail.size_bytes)}`) : null,
+      detail.state_bytes !== null ? fact("Size", stateBytes(detail.state_bytes, detail.is_estimate)) : null,
+      detail.size_bytes ? fact("A scan reads", `about ${bytes(detail.size_bytes)}`) : null,
       states.length === 1 ? [fact("Kind", states[0].state_kind), fact("State", states[0].state_name), fact("Decoded", states[0].decode_status === "decoded" ? "yes" : `${states[0].decode_status}: ${states[0].decode_note ?? ""}`)] : null,
     ),
     filters(rows),

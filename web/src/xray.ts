@@ -64,8 +64,7 @@ export function skewText(values: number[]): Child {
   return found > SKEWED ? h("span", { class: "bad" }, `${text} · skewed`) : text;
 }
 
-export function operatorXray(database: string, operator: Operator, signal: AbortSignal): Child {
-  const size = operator.states.reduce((sum, state) => sum + state.size_bytes, 0);
+export function operatorXray(database: string, operator: Operator, size: number, signal: AbortSignal): Child {
   const inTables = operator.states.some((state) => state.state_backend === "rocksdb" || state.state_backend === "forst");
   const spreads = h("div", {});
   const cells = Math.min(operator.states[0].max_parallelism, MOST_CELLS);

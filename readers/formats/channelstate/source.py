@@ -12,7 +12,7 @@ from readers.decode.program import Program
 from readers.formats.channelstate import layout as channelstate
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.opener import Opener, OpeningContext
-from readers.formats.source import Selection, Source, StateName
+from readers.formats.source import Selection, Source, StateName, StateSize
 from readers.metadata import SubtaskChannels
 
 
@@ -42,8 +42,8 @@ class ChannelSource(Source):
     def cost_bytes(self, state: StateName) -> int:
         return sum(channel.size_bytes for channel in self._of(state))
 
-    def own_bytes(self, state: StateName) -> int:
-        return self.cost_bytes(state)
+    def own_size(self, state: StateName, share: float) -> StateSize:
+        return StateSize(self.cost_bytes(state))
 
     def _of(self, state: StateName) -> list[channelstate.Channel]:
         return [channel for channel in self.channels if channel.gate.name == state.name]

@@ -52,6 +52,10 @@ _SEVERAL_ENTRIES_A_KEY = frozenset({StateKind.MAP, StateKind.TIMER})
 class FullSource(KeyedStreamSource, CompositeSource):
     """Keyed state in the full layout; keys can be looked up."""
 
+    @property
+    def walk_bytes(self) -> int:
+        return super().walk_bytes if self.header.compressed else self.size_bytes
+
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         if selection.keys is not None:
             yield from self._looked_up(self._targets(state, selection.keys), selection)

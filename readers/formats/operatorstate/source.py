@@ -17,7 +17,7 @@ from readers.formats.entry import Entry, EntryLayout, StateKind, operator_entry
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.operatorstate import layout as operatorstate
 from readers.formats.operatorstate.layout import element_bounds
-from readers.formats.source import Beginning, Selection, Source, StateName, Tally
+from readers.formats.source import Beginning, Selection, Source, StateName, StateSize, Tally
 from readers.headers.operator import OperatorHeader, read_known_operator_header, read_operator_header
 from readers.metadata import OperatorStreamStateHandle, StreamStateHandle
 from readers.outlines import framed
@@ -91,8 +91,8 @@ class OperatorSource(Source):
         bounds = self._bounds(state)
         return int((bounds[:, 1] - bounds[:, 0]).sum())
 
-    def own_bytes(self, state: StateName) -> int:
-        return self.cost_bytes(state)
+    def own_size(self, state: StateName, share: float) -> StateSize:
+        return StateSize(self.cost_bytes(state))
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         bounds = self._bounds(state)
@@ -155,7 +155,7 @@ class OperatorSource(Source):
                 state=state,
                 key_group=-1,
                 entries=len(self._bounds(state)),
-                size_bytes=self.own_bytes(state),
+                size_bytes=self.cost_bytes(state),
                 origin="metadata",
             )
 

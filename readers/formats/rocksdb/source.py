@@ -21,7 +21,7 @@ from readers.formats.rocksdb.database import is_forst, manifest_files, options_f
 from readers.formats.rocksdb.differences import differing_entries
 from readers.formats.rocksdb.instance import RocksInstance
 from readers.formats.rocksdb.sst import TableShare
-from readers.formats.source import Selection, Source, StateName, Tally
+from readers.formats.source import Selection, Source, StateName, StateSize, Tally
 from readers.headers.keyed import KeyedHeader, StoredHeader, read_keyed_header
 from readers.headers.metainfo import BackendStateType
 from readers.keygroups import key_group_bytes
@@ -85,9 +85,13 @@ class RocksSource(FilesSource):
     def _family_bytes(self) -> dict[str, int] | None:
         return self.instance.family_bytes()
 
-    def own_bytes(self, state: StateName) -> int:
+    @property
+    def walk_bytes(self) -> int:
+        return 0
+
+    def own_size(self, state: StateName, share: float) -> StateSize:
         known = self._family_bytes
-        return super().own_bytes(state) if known is None else known.get(state.name, 0)
+        return super().own_size(state, share) if known is None else StateSize(known.get(state.name, 0))
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         return self._pages(state, selection)

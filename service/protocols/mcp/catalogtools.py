@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from catalog import Catalog, Database, HistoryDatabase
 from service.api import databases
-from service.encode import size_text
+from service.encode import size_text, state_size_text
 from service.errors import LimitExceededError
 from service.protocols.mcp.arguments import (
     MOST_BYTES,
@@ -108,7 +108,12 @@ def _described(visible: Catalog, arguments: DescribeDatabase) -> ToolResult:
         is_state = _is_of_operator(table.name, operators)
         row: dict[str, Any] = {"name": table.name}
         row |= {"columns": _columns_text(table.schema)} if is_state else {"comment": table.comment}
-        rows.append(row | {"size_bytes": found.table(table.name).size_bytes})
+        whole = found.table(table.name)
+        own = whole.own_size
+        row["size_bytes"] = whole.size_bytes if own is None else own.size_bytes
+        if own is not None and own.is_estimate:
+            row["is_estimate"] = True
+        rows.append(row)
     rows = rows[: fitting(rows, MOST_BYTES)]
     notes = []
     if len(rows) < len(tables):
@@ -126,7 +131,12 @@ def _described(visible: Catalog, arguments: DescribeDatabase) -> ToolResult:
         f"{name}: {line_text(str(content[name]))}" for name in content if name not in ("tables", "total")
     )
     listed = [
-        [row["name"], size_text(row["size_bytes"]), row.get("columns") or row["comment"]] for row in rows
+        [
+            row["name"],
+            state_size_text(row["size_bytes"], is_estimate=row.get("is_estimate", False)),
+            row.get("columns") or row["comment"],
+        ]
+        for row in rows
     ]
     return result_of(content, head, table_text(["table", "size", "columns or content"], listed), notes=notes)
 
@@ -147,10 +157,14 @@ async def describe_table(call: Call, arguments: DescribeTable) -> ToolResult:
         "sql_name": named,
         "comment": table.comment,
         "columns": listed[:kept],
-        "size_bytes": detail.size_bytes,
+        "size_bytes": detail.size_bytes if table.own_size is None else detail.state_bytes,
+        **({"is_estimate": True} if detail.is_estimate else {}),
+        "scan_bytes": detail.size_bytes,
         "key_groups": extent.key_groups,
     }
     facts = [f"about {size_text(detail.size_bytes)} to read"]
+    if detail.state_bytes is not None:
+        facts.insert(0, state_size_text(detail.state_bytes, is_estimate=detail.is_estimate))
     if extent.size_bytes <= _COUNTED_BYTES:
         async with call.running(call.request(f"SELECT count(*) FROM {named}")) as query:
             content["row_count"] = (await sheet_of(query, _COUNT_BYTES)).rows[0][0]

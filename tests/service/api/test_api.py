@@ -273,6 +273,8 @@ def test_the_catalog_over_http(client: httpx.Client) -> None:
     databases = client.get("/api/databases").json()["databases"]
     tables = client.get("/api/databases/native/tables").json()["tables"]
     table = client.get("/api/databases/NATIVE/tables/Aggregate__Count").json()
+    assert (table["state_bytes"], table["is_estimate"]) == (16232, False)
+    assert client.get("/api/databases/native/tables/files").json()["state_bytes"] is None
 
     assert [(one["name"], one["kind"], one["checkpoint_id"]) for one in databases][:2] == [
         ("canonical", "SAVEPOINT", 1),

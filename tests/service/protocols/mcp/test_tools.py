@@ -93,6 +93,10 @@ def test_results_are_as_their_schemas_say(agent: Agent) -> None:
             "size_bytes": told["describe_table"]["size_bytes"],
         }
     ]
+    sizes = agent.call(
+        "query", sql="SELECT size_bytes FROM native.StateMeta WHERE table_name = 'aggregate__count'"
+    )
+    assert [[told["describe_table"]["size_bytes"]]] == sizes["structuredContent"]["rows"]
     assert told["describe_table"]["sql_name"] == '"native"."aggregate__count"'
     assert (told["describe_table"]["row_count"], told["describe_table"]["key_groups"]) == (1000, 128)
     assert told["describe_table"]["example_key"].startswith("'key_")
