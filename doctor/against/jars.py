@@ -8,7 +8,7 @@ jar only adds its classes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -92,8 +92,8 @@ class JarAgainst(Against):
 
     def __init__(self, *paths: str | os.PathLike[str]) -> None:
         jars = [Jar.open(path) for path in paths]
-        self._classes = ClassPath(jars)
-        self._job_classes = JobClasses(jars)
+        self._classes = ClassPath(jars, is_foreign=True)
+        self._job_classes = JobClasses(jars, is_foreign=True)
         self._paths = [os.fspath(path) for path in paths]
 
     @property
@@ -160,8 +160,9 @@ class _Model:
         """Yield what is not known of the job as a whole."""
         if not is_graph_known:
             yield _risk(GRAPH_UNSEEN)
+            told = set(map(operator_id_of, self.declarations.texts))
             for operator in self.old.operators.values():
-                if operator.has_state and not self._has_uid(operator):
+                if operator.has_state and not self._has_uid(operator, told):
                     yield _risk(UID_UNSEEN, operator.title)
         for operator in self.old.operators.values():
             names = [
@@ -195,13 +196,11 @@ class _Model:
             states=states,
         )
 
-    def _has_uid(self, operator: JobOperator) -> bool:
-        texts = self.declarations.texts
-        if operator.uid is not None and operator.uid in texts:
+    def _has_uid(self, operator: JobOperator, told: Collection[str]) -> bool:
+        """Return whether the code names an operator; `told` has the ids of all texts."""
+        if operator.uid is not None and operator.uid in self.declarations.texts:
             return True
-        if operator.operator_id in self.declarations.uid_hashes:
-            return True
-        return any(operator_id_of(text) == operator.operator_id for text in texts)
+        return operator.operator_id in told or operator.operator_id in self.declarations.uid_hashes
 
     def _states(self, old: JobOperator) -> Iterator[JobState]:
         declares_others = any(state.name in self.declarations.states for state in old.states)

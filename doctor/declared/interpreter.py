@@ -1,12 +1,16 @@
 """`Interpreter`: the code of methods → the calls in it, with abstract values as arguments.
 
 Each method is read once, from its first instruction to its last. Where ways meet, only what they agree on is kept; variables that a
-loop changes are unknown in it. A method of the jar that is called is interpreted with the arguments of the call. Everything is
-bounded: code comes from a user.
+loop changes are unknown in it. A method of the jar that is called is interpreted with the arguments of the call.
+
+Code comes from a user, so all work is counted: an instruction is one unit, and whatever a single instruction makes long (a state that is
+copied or merged, a text that is kept, a table of jumps) adds what takes as long. When the units are used up, nothing more is
+interpreted, and the report says that code was not looked at.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -30,10 +34,15 @@ from doctor.declared.values import (
 )
 from readers import ClassConstant, ClassFile, ClassMethod, ClassPath, Member, ReaderError, method_signature
 
-_MAX_INSTRUCTIONS = 300_000  # of one jar: half a second
+_MAX_WORK = 600_000  # of one jar: a second
 _MAX_METHOD = 20_000  # instructions of one method that are looked at
 _MAX_DEPTH = 6  # methods that call each other
 _MAX_STACK = 4096
+# Divisors: how many elements take as long, or as much memory, as an instruction.
+_ELEMENTS, _CHARACTERS = 16, 128
+_CALL = 2  # units that a call costs besides
+_MAX_TEXTS = 200_000  # of all classes that are interpreted
+_MAX_CHARACTERS = 8 << 20  # of these
 _METAFACTORY = "java.lang.invoke.LambdaMetafactory"
 
 
@@ -43,6 +52,11 @@ class _State:
 
     stack: list[Value]
     variables: dict[int, Value]
+
+    @property
+    def work(self) -> int:
+        """The units that it costs to copy or merge it; a dictionary takes four times the memory of a list."""
+        return 1 + (len(self.stack) + 4 * len(self.variables)) // _ELEMENTS
 
     def copy(self) -> _State:
         return _State(list(self.stack), dict(self.variables))
@@ -63,9 +77,9 @@ class _State:
     def take(self, count: int) -> list[Value]:
         return [self.pop() for _ in range(count)][::-1]
 
-    def push(self, value: Value) -> None:
-        if len(self.stack) < _MAX_STACK:
-            self.stack.append(value)
+    def push(self, *values: Value) -> None:
+        # No code that a JVM accepts has more.
+        self.stack += values[: _MAX_STACK - len(self.stack)]
 
 
 @dataclass(slots=True)
@@ -77,6 +91,7 @@ class Interpreter:
         calls: the calls that were found, in the order of the code.
         made: the objects that were made, in the order of the code.
         returned: class and method → what it returns, of methods without parameters.
+        texts: all texts in the classes.
         is_complete: False if the code was too long to look at all of it.
     """
 
@@ -84,37 +99,54 @@ class Interpreter:
     calls: list[Call] = field(default_factory=list)
     made: list[tuple[Instance, str]] = field(default_factory=list)
     returned: dict[tuple[str, str, str], Value] = field(default_factory=dict)
+    texts: set[str] = field(default_factory=set)
     is_complete: bool = True
     _fields: dict[tuple[str, str], Value] = field(default_factory=dict)
     _initialized: set[str] = field(default_factory=set)
-    _instructions: int = 0
+    _work: int = 0
+    _characters: int = 0
 
     def interpret(self, names: Iterable[str]) -> None:
         """Interpret all methods of some classes; those that are damaged are passed over."""
-        found = []
-        for name in names:
-            try:
-                read = self.classes.find(name)
-            except ReaderError:
-                self.is_complete = False
-                continue
-            if read is not None:
-                found.append(read)
+        found = list(names)
         # What constructors and static code put into fields is known to the methods that read them.
-        for _ in range(2):
+        for is_again in (False, True):
             self.calls.clear()
             self.made.clear()
-            for each in found:
-                self._interpret_class(each)
+            for name in found:
+                read = self._find(name)
+                if read is None:
+                    continue
+                if not is_again:
+                    self.texts.update(self._kept(read))
+                self._interpret_class(read)
+
+    def _find(self, name: str) -> ClassFile | None:
+        try:
+            return self.classes.find(name)
+        except ReaderError:
+            self.is_complete = False
+            return None
+
+    def _kept(self, found: ClassFile) -> list[str]:
+        """Return the texts of a class, within what is kept of one jar."""
+        try:
+            texts = found.constants.texts()
+        except ReaderError:
+            self.is_complete = False
+            return []
+        self._characters += sum(map(len, texts))
+        fits = len(self.texts) + len(texts) <= _MAX_TEXTS and self._characters <= _MAX_CHARACTERS
+        self.is_complete = self.is_complete and fits
+        return texts if fits else []
 
     def interpret_more(self, name: str) -> None:
         """Interpret the methods of one more class for what they return; the calls in them are not kept."""
+        if not self.count(len(self.returned) // _ELEMENTS):
+            return
         if any(owner == name for owner, _, _ in self.returned):
             return
-        try:
-            found = self.classes.find(name)
-        except ReaderError:
-            return
+        found = self._find(name)
         if found is not None:
             calls, made = list(self.calls), list(self.made)
             self._interpret_class(found)
@@ -122,6 +154,8 @@ class Interpreter:
 
     def _interpret_class(self, found: ClassFile) -> None:
         for method in sorted(found.methods, key=lambda method: not method.name.startswith("<")):
+            if not self.count(1 + _work_of(method.descriptor)):
+                return
             value = self._run(found, method, self._parameters(found, method), 0)
             if value is not None:
                 self.returned[found.name, method.name, method.descriptor] = value
@@ -148,41 +182,42 @@ class Interpreter:
         """Interpret one method and return what it returns; None for nothing."""
         if method.code is None or depth > _MAX_DEPTH:
             return None
+        # The handlers' states, and the name that each call in it gets.
+        handlers, name = len(method.code.handlers), len(found.name) + len(method.name)
+        if not self.count(handlers // 4 + name // _CHARACTERS):
+            return None
         try:
             return _Frame(self, found, method, depth, is_conditional=is_conditional).run(arguments)
         except (ReaderError, IndexError):
             self.is_complete = False
             return None
 
-    def count(self, instructions: int) -> bool:
-        """Count instructions and return whether more may be interpreted."""
-        self._instructions += instructions
-        if self._instructions > _MAX_INSTRUCTIONS:
+    def count(self, work: int) -> bool:
+        """Count units of work and return whether more may be done."""
+        self._work += work
+        if self._work > _MAX_WORK:
             self.is_complete = False
-        return self._instructions <= _MAX_INSTRUCTIONS
+        return self._work <= _MAX_WORK
 
     def store(self, owner: str, name: str, value: Value) -> None:
         """Note what is put into a field."""
         known = self._fields.get((owner, name))
         self._fields[owner, name] = value if known is None else _alike(known, value)
 
-    def load(self, member: Member) -> Value | None:
+    def load(self, member: Member, depth: int) -> Value | None:
         """Return what is in a field; None if nothing was put into it."""
-        if member.owner not in self._initialized:
+        # Static code may need that of another class, and so on.
+        if depth < _MAX_DEPTH and member.owner not in self._initialized:
             self._initialized.add(member.owner)
-            self._initialize(member.owner)
+            self._initialize(member.owner, depth + 1)
         return self._fields.get((member.owner, member.name))
 
-    def _initialize(self, name: str) -> None:
+    def _initialize(self, name: str, depth: int) -> None:
         """Interpret the static code of a class of the jar."""
-        try:
-            found = self.classes.find(name)
-        except ReaderError:
-            self.is_complete = False
-            return
-        method = found.method("<clinit>") if found is not None else None
+        found = self._find(name)
+        method = found.method("<clinit>", "()V") if found is not None else None
         if found is not None and method is not None:
-            self._run(found, method, [], 1)
+            self._run(found, method, [], depth)
 
     def inlined(self, call: Call, depth: int) -> Value | None:
         """Interpret the method of the jar that a call runs, and return what it returns; None if there is none or nothing."""
@@ -223,11 +258,15 @@ class _Frame:
         self._depth = depth
         self._code = method.code.instructions
         self._is_conditional = is_conditional
-        # Object → the jumps that went past the place where it was made.
-        self._made_amid: dict[int, frozenset[int]] = {}
+        # Object → how many jumps had been met when it was made.
+        self._made_amid: dict[int, int] = {}
+        self._met = 0
+        # Target of a jump that goes past this place → how many had been met before it.
+        self._jumps: dict[int, int] = {}
         self._handlers = frozenset(method.code.handlers)
         self._saved: dict[int, _State] = {at: _State([ANYTHING], {}) for at in method.code.handlers}
         self._returned: Value | None = None
+        self._is_over = False
 
     def run(self, arguments: list[Value]) -> Value | None:
         """Interpret the code and return what it returns."""
@@ -243,12 +282,15 @@ class _Frame:
         while position < len(code):
             length = opcodes.length_of(code, position)
             if length <= 0 or position + length > len(code):
+                self._interpreter.is_complete = False
                 break
             saved = self._saved.pop(position, None)
+            self._jumps.pop(position, None)
             if saved is not None:
                 if state is None:
                     state = saved
                 else:
+                    self._count(state.work)
                     state.merge(saved)
             if state is None:
                 state = _State([], {})
@@ -258,6 +300,8 @@ class _Frame:
             for target in opcodes.targets_of(code, position, length):
                 if target > position:
                     self._save(target, state)
+            if self._is_over:
+                return None
             if code[position] in opcodes.ENDS:
                 state = None
             position += length
@@ -265,31 +309,46 @@ class _Frame:
 
     def _loops(self) -> dict[int, set[int]]:
         """Return the position of each loop → the variables that it changes."""
-        code, position, count = self._code, 0, 0
+        code, position, count, work = self._code, 0, 0, 0
         stored: list[tuple[int, int]] = []
         loops: dict[int, set[int]] = {}
-        while position < len(code):
+        while position < len(code) and count <= _MAX_METHOD and work <= _MAX_WORK:
             length = opcodes.length_of(code, position)
-            if length <= 0:
+            if length <= 0 or position + length > len(code):
                 break
             count += 1
+            # Only those with tables are so long.
+            work += length // 8
             local = opcodes.local_of(code, position)
             index = local[0] if local is not None and local[2] else opcodes.incremented(code, position)
             if index is not None:
                 stored.append((position, index))
             for target in opcodes.targets_of(code, position, length):
-                if target <= position:
-                    loops.setdefault(target, set()).update(each for at, each in stored if at >= target)
+                if target <= position and work <= _MAX_WORK:
+                    changed = {each for at, each in stored[bisect_left(stored, (target, 0)) :]}
+                    loops.setdefault(target, set()).update(changed)
+                    work += (len(stored) + 4 * len(changed)) // _ELEMENTS
             position += length
-        if count > _MAX_METHOD or not self._interpreter.count(count):
+        if count > _MAX_METHOD:
+            self._interpreter.is_complete = False
+        if not self._interpreter.count(count + work) or count > _MAX_METHOD:
             self._code = b""
         return loops
 
+    def _count(self, work: int) -> None:
+        self._is_over = not self._interpreter.count(work) or self._is_over
+
     def _save(self, target: int, state: _State) -> None:
+        self._count(state.work)
+        if self._is_over:
+            return
         if target in self._saved:
             self._saved[target].merge(state)
         else:
             self._saved[target] = state.copy()
+        if target not in self._handlers and target not in self._jumps:
+            self._met += 1
+            self._jumps[target] = self._met
 
     def _step(self, position: int, state: _State) -> None:
         """Do one instruction."""
@@ -326,13 +385,15 @@ class _Frame:
             value = state.pop()
             self._returned = value if self._returned is None else merged(self._returned, value)
         elif opcodes.GETSTATIC <= opcode <= opcodes.PUTFIELD:
-            self._field(opcode, self._pool.member(self._index(position)), state)
+            self._field(opcode, self._counted(self._pool.member(self._index(position))), state)
         elif opcodes.INVOKEVIRTUAL <= opcode <= opcodes.INVOKEINTERFACE:
-            self._invoke(opcode, self._pool.member(self._index(position)), state)
+            self._invoke(opcode, self._counted(self._pool.member(self._index(position))), state)
         elif opcode == opcodes.INVOKEDYNAMIC:
             self._bind(self._index(position), state)
         elif opcode == opcodes.NEW:
-            state.push(Instance(self._pool.name(self._index(position))))
+            name = self._pool.name(self._index(position))
+            self._count(len(name) // _CHARACTERS)
+            state.push(Instance(name))
         elif opcode in (opcodes.NEWARRAY, opcodes.ANEWARRAY):
             state.push(ArrayValue(number_of(state.pop())))
         elif opcode == opcodes.MULTIANEWARRAY:
@@ -344,13 +405,22 @@ class _Frame:
     def _index(self, position: int, size: int = 2) -> int:
         return int.from_bytes(self._code[position + 1 : position + 1 + size], "big")
 
+    def _counted(self, member: Member) -> Member:
+        """Return a field or method whose names were counted."""
+        self._count(
+            (len(member.owner) + len(member.name)) // _CHARACTERS + _work_of(member.descriptor),
+        )
+        return member
+
     def _loaded(self, index: int, opcode: int) -> Value:
         value = self._pool.value(index)
         if isinstance(value, ClassConstant):
+            self._count(len(value.name) // _CHARACTERS)
             return ClassValue(value.name)
         if value is None:
             return Unknown("J" if opcode == opcodes.LDC2_W else "A")
         if isinstance(value, str):
+            self._count(len(value) // _CHARACTERS)
             return Constant(value, "A")
         if opcode == opcodes.LDC2_W:
             return Constant(value, "J" if isinstance(value, int) else "D")
@@ -376,13 +446,14 @@ class _Frame:
         if opcode == opcodes.POP2:
             state.pop()
         elif opcode == opcodes.DUP or (opcode == opcodes.DUP2 and is_wide(top)):
-            state.stack += [top, top]
+            state.push(top, top)
         elif opcode == opcodes.SWAP:
-            state.stack += [top, state.pop()]
+            below = state.pop()
+            state.push(top, below)
         elif opcode in (opcodes.DUP_X1, opcodes.DUP_X2):
             below = state.pop()
             deeper = [state.pop()] if opcode == opcodes.DUP_X2 and not is_wide(below) else []
-            state.stack += [top, *deeper, below, top]
+            state.push(top, *deeper, below, top)
         else:
             pair = [top] if is_wide(top) else [state.pop(), top]
             under: list[Value] = []
@@ -390,7 +461,7 @@ class _Frame:
                 under = [state.pop()]
                 if opcode == opcodes.DUP2_X2 and not is_wide(under[0]):
                     under.insert(0, state.pop())
-            state.stack += [*pair, *under, *pair]
+            state.push(*pair, *under, *pair)
 
     def _field(self, opcode: int, member: Member, state: _State) -> None:
         if opcode in (opcodes.PUTSTATIC, opcodes.PUTFIELD):
@@ -401,7 +472,7 @@ class _Frame:
             return
         if opcode == opcodes.GETFIELD:
             state.pop()
-        known = self._interpreter.load(member)
+        known = self._interpreter.load(member, self._depth)
         if known is not None:
             state.push(known)
         elif opcode == opcodes.GETSTATIC:
@@ -412,11 +483,12 @@ class _Frame:
     def _invoke(self, opcode: int, member: Member, state: _State) -> None:
         types = method_signature(member.descriptor)
         arguments = tuple(state.take(len(types.parameters)))
+        self._count(_CALL + len(arguments) // 8)
         receiver = None if opcode == opcodes.INVOKESTATIC else state.pop()
         if member.name == "<init>":
             if isinstance(receiver, Instance) and not receiver.descriptor:
                 receiver.descriptor, receiver.arguments = member.descriptor, arguments
-                self._made_amid[id(receiver)] = self._jumps()
+                self._made_amid[id(receiver)] = self._met
                 self._interpreter.made.append((receiver, self._caller))
             return
         call = self._call(member, receiver, arguments)
@@ -430,9 +502,10 @@ class _Frame:
         """Note a call."""
         made_amid = self._made_amid.get(id(receiver))
         is_conditional = (
-            self._is_conditional or bool(self._jumps())
+            self._is_conditional or bool(self._jumps)
             if made_amid is None
-            else bool(self._jumps() - made_amid)
+            # The last of them was met last: none is met again before its target.
+            else bool(self._jumps) and next(reversed(self._jumps.values())) > made_amid
         )
         call = Call(
             member.owner,
@@ -446,19 +519,16 @@ class _Frame:
         self._interpreter.calls.append(call)
         return call
 
-    def _jumps(self) -> frozenset[int]:
-        """Return the targets of the jumps that go past this place."""
-        return frozenset(self._saved.keys() - self._handlers)
-
     def _bind(self, index: int, state: _State) -> None:
         """Do `invokedynamic`: lambdas are kept, texts that are joined are unknown."""
         bootstrap, member = self._pool.dynamic(index)
-        types = method_signature(member.descriptor)
+        types = method_signature(self._counted(member).descriptor)
         captured = state.take(len(types.parameters))
         method = self._class.bootstrap_methods[bootstrap]
         if method.method.owner == _METAFACTORY and len(method.arguments) > 2:
-            target = self._pool.handle(method.arguments[1])
+            target = self._counted(self._pool.handle(method.arguments[1]))
             bound = self._pool.method_type(method.arguments[2])
+            self._count(_work_of(bound))
             if target.owner not in self._interpreter.classes:
                 # A reference to a method of a library (`descriptor::enableTimeToLive`): whoever gets it may call it.
                 receiver = captured[0] if captured else ANYTHING
@@ -485,6 +555,11 @@ def _alike_all(first: tuple[Value, ...], second: tuple[Value, ...]) -> bool:
     return len(first) == len(second) and all(
         constant_of(one) == constant_of(other) for one, other in zip(first, second, strict=True)
     )
+
+
+def _work_of(descriptor: str) -> int:
+    """Return the units that it costs to read the descriptor of a method; short ones are known from other calls."""
+    return len(descriptor) // 256 * 32
 
 
 def _letter_of(descriptor: str) -> str:

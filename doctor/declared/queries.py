@@ -20,11 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from readers import RowDataSerializer
 
 _MAX_QUERY = 100_000  # characters
-_LITERALS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_LITERALS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _CALL = re.compile(r"\b(COUNT|SUM|MIN|MAX|AVG)\s*\(\s*(DISTINCT\b)?", re.IGNORECASE)
 _OTHER = re.compile(
     r"\b(OVER|UNION|INTERSECT|EXCEPT|HAVING|FILTER|WITH|GROUPING|CUBE|ROLLUP|TUMBLE|HOP|SESSION|CUMULATE|ROW_NUMBER|"
@@ -32,7 +33,8 @@ _OTHER = re.compile(
     re.IGNORECASE,
 )
 _SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
-_PARTS = re.compile(r"\bSELECT\b(.*?)\bFROM\b.*\bGROUP\s+BY\b", re.IGNORECASE | re.DOTALL)
+_FROM = re.compile(r"\bFROM\b", re.IGNORECASE)
+_GROUPED = re.compile(r"\bGROUP\s+BY\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,14 @@ def queries_in(texts: Iterable[str]) -> list[Query]:
 
 def _query(text: str) -> Query | None:
     plain = _LITERALS.sub(" ? ", text)
-    parts = _PARTS.search(plain)
-    if parts is None or _OTHER.search(plain) or len(_SELECT.findall(plain)) != 1:
+    selects = list(islice(_SELECT.finditer(plain), 2))
+    begun = _FROM.search(plain, selects[0].end()) if len(selects) == 1 else None
+    if begun is None or not _GROUPED.search(plain, begun.end()) or _OTHER.search(plain):
         return None
+    columns = plain[selects[0].end() : begun.start()]
     aggregates = []
-    for call in _CALL.finditer(parts[1]):
-        argument = _argument(parts[1], call.end())
+    for call in _CALL.finditer(columns):
+        argument = _argument(columns, call.end())
         if argument is None or _CALL.search(argument):
             return None
         aggregates.append(Aggregate(call[1].upper(), argument, call[2] is not None))

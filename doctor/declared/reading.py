@@ -71,6 +71,7 @@ _KINDS_BY_WORD = (
 )
 _TTL_METHOD = "enableTimeToLive"
 _MAX_SUPERCLASSES = 64
+_WORK_OF_TREES = 10  # units of work that it costs to compare two types
 _TTL_WORDS = ("ttl", "timetolive")
 _KRYO_REGISTRATIONS = {
     "registerKryoType": 1,
@@ -175,7 +176,7 @@ def read_declarations(
     for state in reader.states():
         found.setdefault(state.name, []).append(state)
     keys, has_untold_keys = reader.keys()
-    texts = frozenset(_texts(classes, own[:_MAX_CLASSES]))
+    texts = frozenset(interpreter.texts)
     declarations = Declarations(
         states={name: tuple(states) for name, states in found.items()},
         has_unnamed=reader.has_unnamed,
@@ -190,15 +191,6 @@ def read_declarations(
         is_complete=interpreter.is_complete and len(own) <= _MAX_CLASSES and not classes.unread,
     )
     return declarations, extractor
-
-
-def _texts(classes: ClassPath, names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        try:
-            found = classes.find(name)
-            yield from found.constants.texts() if found is not None else ()
-        except ReaderError:
-            continue
 
 
 def _given(calls: list[Call], name: str) -> Iterator[str]:
@@ -249,6 +241,10 @@ class _Reader:
         self._types = types
         self._wanted = wanted
         self.has_unnamed = False
+        self._uses = [call for call in self._calls if call.name in _OPERATOR_STATE]
+        self._ttl_calls = [
+            call for call in self._calls if any(word in call.name.lower() for word in _TTL_WORDS)
+        ]
         self._has_loose_ttl = self._is_ttl_loose()
 
     def states(self) -> Iterator[DeclaredState]:
@@ -274,6 +270,8 @@ class _Reader:
             except UntoldTypeError:
                 is_untold = True
                 continue
+            if not self._interpreter.count(_WORK_OF_TREES * len(seen)):
+                return seen, True
             if found not in seen:
                 seen.append(found)
         return seen, is_untold
@@ -334,6 +332,8 @@ class _Reader:
                 # A helper is read once for itself, without the arguments of its calls.
                 self.has_unnamed |= not _is_parameter(instance)
                 continue
+            if not self._interpreter.count((len(self._uses) + len(self._ttl_calls)) // 8):
+                return
             kinds = self._kinds_of_use(instance, name) or [kind]
             types = [each for each in instance.arguments[1:] if self._types.is_type(each)]
             for used in kinds:
@@ -343,8 +343,8 @@ class _Reader:
     def _kinds_of_use(self, instance: Instance, name: str) -> list[StateKind]:
         """Return the kinds of operator state that a descriptor is used for; none if it is one of keyed state."""
         kinds = []
-        for call in self._calls:
-            kind = _OPERATOR_STATE.get(call.name)
+        for call in self._uses:
+            kind = _OPERATOR_STATE[call.name]
             given = any(
                 each is instance
                 or (
@@ -355,7 +355,7 @@ class _Reader:
                 )
                 for each in call.arguments
             )
-            if kind is None or not given:
+            if not given:
                 continue
             # Keyed list state has a method of the same name.
             if kind is StateKind.OPERATOR_LIST and not call.owner.endswith(_OPERATOR_STORES):
@@ -367,6 +367,8 @@ class _Reader:
     def _by_helpers(self) -> Iterator[DeclaredState]:
         helpers = {_method(call) for call, name, _ in self._named_calls() if name in self._wanted}
         for call, name, types in self._named_calls():
+            if not self._interpreter.count(1 + len(self._ttl_calls) // 8):
+                return
             if name in self._wanted or _method(call) in helpers:
                 yield self._state(name, kind_of(call.name), types, self._has_ttl(call), call.caller)
 
@@ -387,18 +389,14 @@ class _Reader:
 
         None is returned where the code calls it in some cases only, or on a descriptor that may be this one.
         """
-        found = [
-            call
-            for call in self._calls
-            if any(word in call.name.lower() for word in _TTL_WORDS) and _root(call.receiver, declared)
-        ]
+        found = [call for call in self._ttl_calls if _root(call.receiver, declared)]
         if found:
             return None if all(call.is_conditional for call in found) else True
         return None if self._has_loose_ttl else False
 
     def _is_ttl_loose(self) -> bool:
         """Return whether the code sets a time to live on a descriptor that it does not tell: of a loop, a lambda, a caller."""
-        calls = [call for call in self._calls if call.name == _TTL_METHOD]
+        calls = [call for call in self._ttl_calls if call.name == _TTL_METHOD]
         return any(
             call.receiver != Unknown(PARAMETER) or not self._is_followed(call.caller)
             for call in calls
@@ -408,6 +406,8 @@ class _Reader:
     def _is_followed(self, caller: str) -> bool:
         """Return whether all calls of a method, of which there are some, have descriptors that the code tells."""
         name = caller.rpartition(".")[2]
+        if not self._interpreter.count(len(self._calls) // _WORK_OF_TREES):
+            return False
         calls = [
             call
             for call in self._calls

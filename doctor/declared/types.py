@@ -47,6 +47,7 @@ _UTILS = "org.apache.flink.api.java.typeutils."
 _AVRO = "org.apache.flink.formats.avro.typeutils."
 _SERIALIZER = "org.apache.flink.api.common.typeutils.TypeSerializer"
 _MAX_DEPTH = 32
+_WORK = 4  # units of the interpreter that it costs to read one
 
 # Fields of `Types`, of `BasicTypeInfo` and its like → the class whose type they are.
 _CLASSES_OF_FIELDS = {
@@ -104,7 +105,8 @@ class TypeReader:
         """
         self._depth += 1
         try:
-            if self._depth > _MAX_DEPTH:
+            # What is given twice in each type leads to a billion types in thirty.
+            if self._depth > _MAX_DEPTH or not self._interpreter.count(_WORK):
                 raise UntoldTypeError("more types in one another than are looked at")
             return self._read(value)
         finally:
@@ -117,6 +119,7 @@ class TypeReader:
             UntoldTypeError: it cannot be told.
         """
         found = self._extractor.extract(java_type)
+        self._interpreter.count(self._extractor.types_seen)
         if found.serializer is None:
             raise UntoldTypeError(found.unknown)
         return found.serializer

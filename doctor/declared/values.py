@@ -102,6 +102,7 @@ NULL = Constant(None)
 ANYTHING = Unknown()
 # The descriptor of an argument of a method that is read by itself: its calls give it other values.
 PARAMETER = "P"
+_MAX_BOXES = 8
 
 
 def is_wide(value: Value) -> bool:
@@ -113,10 +114,14 @@ def is_wide(value: Value) -> bool:
 
 def constant_of(value: Value | None) -> str | int | float | None:
     """Return the text or number that a value is, in its box too; None if it is none."""
-    if isinstance(value, Constant):
-        return value.value
-    if isinstance(value, Call) and value.name == "valueOf" and value.owner.startswith("java.lang."):
-        return constant_of(value.arguments[0]) if len(value.arguments) == 1 else None
+    # Damaged code boxes what is in a box.
+    for _ in range(_MAX_BOXES):
+        if isinstance(value, Constant):
+            return value.value
+        is_box = isinstance(value, Call) and value.name == "valueOf" and value.owner.startswith("java.lang.")
+        if not isinstance(value, Call) or not is_box or len(value.arguments) != 1:
+            return None
+        value = value.arguments[0]
     return None
 
 

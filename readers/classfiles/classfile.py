@@ -31,6 +31,7 @@ OLDEST_VERSION, NEWEST_VERSION = 45, 69
 PUBLIC, PRIVATE, PROTECTED, STATIC, FINAL = 0x0001, 0x0002, 0x0004, 0x0008, 0x0010
 BRIDGE, TRANSIENT, INTERFACE, ABSTRACT, SYNTHETIC, ENUM = 0x0040, 0x0080, 0x0200, 0x0400, 0x1000, 0x4000
 
+_MAX_INSTRUCTION_BYTES = 65_535  # of a method: Java Virtual Machine Specification, §4.7.3
 _MAX_NESTED_VALUES = 16  # of annotations in one another
 
 T = TypeVar("T")
@@ -193,10 +194,13 @@ class ClassFile:
 
     def method(self, name: str, descriptor: str | None = None) -> ClassMethod | None:
         """Return the first method of a name, and of a descriptor if one is given; None if there is none."""
-        return next(
-            (each for each in self.methods if each.name == name and descriptor in (None, each.descriptor)),
-            None,
-        )
+        if descriptor is None:
+            return next((each for each in self.methods if each.name == name), None)
+        return self._methods.get((name, descriptor))
+
+    @cached_property
+    def _methods(self) -> Mapping[tuple[str, str], ClassMethod]:
+        return {(each.name, each.descriptor): each for each in reversed(self.methods)}
 
 
 def read_class(data: bytes | memoryview, path: str | None = None) -> ClassFile:
@@ -301,7 +305,12 @@ def _method(cursor: Cursor, pool: ConstantPool) -> ClassMethod:
 
 def _code(cursor: Cursor) -> Code:
     max_stack, max_locals = cursor.u2(), cursor.u2()
-    instructions = bytes(cursor.read(int.from_bytes(cursor.read(4), "big"), "instructions"))
+    length = int.from_bytes(cursor.read(4), "big")
+    if length > _MAX_INSTRUCTION_BYTES:
+        raise cursor.corrupt(
+            f"expected at most {_MAX_INSTRUCTION_BYTES} bytes of instructions, found {length}"
+        )
+    instructions = bytes(cursor.read(length, "instructions"))
     handlers = []
     for _ in range(cursor.u2()):
         cursor.read(4)
@@ -346,6 +355,13 @@ def _annotation(cursor: Cursor, pool: ConstantPool, depth: int) -> tuple[str, Ma
     return descriptor, elements
 
 
+def _class_type(pool: ConstantPool, index: int) -> JavaType:
+    """Return the type of a class; one that thousands of values refer to is read once."""
+    if index not in pool.types:
+        pool.types[index] = type_of(pool.text(index))
+    return pool.types[index]
+
+
 def _element(cursor: Cursor, pool: ConstantPool, depth: int) -> object:
     """Read a value: a constant, the name of an enum's constant, the type of a class, an annotation, or several."""
     if depth > _MAX_NESTED_VALUES:
@@ -363,7 +379,7 @@ def _element(cursor: Cursor, pool: ConstantPool, depth: int) -> object:
     if tag == "s":
         return pool.text(cursor.u2())
     if tag == "c":
-        return type_of(pool.text(cursor.u2()))
+        return _class_type(pool, cursor.u2())
     index = cursor.u2()
     value = pool.value(index)
     return bool(value) if tag == "Z" and pool.tag(index) == INTEGER else value

@@ -1,18 +1,19 @@
 """`ClassPath`: the classes of one or several jars, found by their names.
 
-A class is read when it is first asked for. As in Flink, jars in the folder `lib` of a jar belong to it. Of a
-multi-release jar the classes of the newest Java that Flink runs on are taken.
+A class is read when it is first asked for, and again if many others were read since. As in Flink, jars in the folder `lib` of a jar
+belong to it. Of a multi-release jar the classes of the newest Java that Flink runs on are taken.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterable, Iterator
 
 from readers.classfiles.classfile import ClassFile, read_class
 from readers.classfiles.constantpool import UTF8
-from readers.classfiles.jar import MAX_ENTRIES, MAX_NESTED_BYTES, Jar, JarEntry
+from readers.classfiles.jar import MAX_CLASS_BYTES, MAX_ENTRIES, MAX_ENTRY_BYTES, Jar, JarEntry
 from readers.errors import CorruptDataError
 
 JAVA_RELEASE = 21  # the newest Java that Flink 2.3 supports
@@ -20,9 +21,10 @@ JAVA_RELEASE = 21  # the newest Java that Flink 2.3 supports
 _CLASS = ".class"
 _MANIFEST = "META-INF/MANIFEST.MF"
 _VERSIONED = re.compile(r"META-INF/versions/([1-9]\d{0,2})/(.+)")
-_NESTED = re.compile(r"lib/[^/]+\.jar")
 _MAX_JARS = 1_000
-_MAX_TOTAL_BYTES = 2 << 30  # inflated for one class path
+_MAX_TOTAL_BYTES = 512 << 20  # inflated for one class path: some seconds
+_MAX_PARSED_BYTES = 64 << 20  # of class files
+_MAX_KEPT_BYTES = 4 << 20  # of class files that are parsed, the last ones
 _MAX_MANIFEST_BYTES = 4 << 20
 _MAX_CONSTANT = 0xFFFF
 
@@ -32,6 +34,7 @@ class ClassPath:
 
     Args:
         jars: opened jars; their nested jars are opened with them.
+        is_foreign: True for jars of somebody else: there is an end to how much of them is parsed.
 
     Attributes:
         unread: how many entries `mentioning` passed over, as they are damaged or beyond the limits.
@@ -40,18 +43,19 @@ class ClassPath:
         CorruptDataError: a nested jar is damaged, or there is more than the limits allow.
     """
 
-    def __init__(self, jars: Iterable[Jar]) -> None:
+    def __init__(self, jars: Iterable[Jar], *, is_foreign: bool = False) -> None:
+        self._lock = threading.Lock()
+        self._is_foreign = is_foreign
         self._entries: dict[str, tuple[Jar, JarEntry]] = {}
-        self._classes: dict[str, ClassFile | None] = {}
-        self._inflated_bytes = 0
-        self._jars = 0
+        # The one that was asked for last comes last.
+        self._classes: dict[str, tuple[ClassFile, int]] = {}
+        self._kept_bytes = self._parsed_bytes = self._inflated_bytes = 0
+        self._jars = self._seen = 0
         self.unread = 0
         for jar in jars:
             self._add(jar)
-            for name in [name for name in jar.entries if _NESTED.fullmatch(name)]:
-                entry = jar.entries[name]
-                self._count(entry)
-                self._add(Jar(jar.read(entry, MAX_NESTED_BYTES), f"{jar.path}!/{name}"))
+            for nested in jar.nested:
+                self._add(nested)
 
     @classmethod
     def open(cls, paths: Iterable[str | os.PathLike[str]]) -> ClassPath:
@@ -93,15 +97,29 @@ class ClassPath:
             CorruptDataError: the entry or the class file is damaged.
             UnsupportedVersionError: a version of class files that is not known.
         """
-        if name not in self._classes:
-            found = self._entries.get(_file_of(name))
-            if found is None:
-                return None
-            jar, entry = found
-            self._classes[name] = self._checked(
-                read_class(self.read(jar, entry), f"{jar.path}!/{entry.name}"), name
+        found = self._entries.get(_file_of(name))
+        if found is None:
+            return None
+        with self._lock:
+            kept = self._classes.pop(name, None) or self._parsed(name, *found)
+            self._classes[name] = kept
+        return kept[0]
+
+    def _parsed(self, name: str, jar: Jar, entry: JarEntry) -> tuple[ClassFile, int]:
+        """Return a class and its size, and let go of those that were not asked for for longest."""
+        size = entry.size_bytes
+        self._parsed_bytes += size
+        if self._is_foreign and self._parsed_bytes > _MAX_PARSED_BYTES:
+            raise CorruptDataError(
+                f"expected at most {_MAX_PARSED_BYTES} bytes of class files to parse, found more",
+                path=entry.name,
             )
-        return self._classes[name]
+        data = jar.read(entry, MAX_CLASS_BYTES)
+        found = self._checked(read_class(data, f"{jar.path}!/{entry.name}"), name)
+        self._kept_bytes += size
+        while self._kept_bytes > _MAX_KEPT_BYTES and self._classes:
+            self._kept_bytes -= self._classes.pop(next(iter(self._classes)))[1]
+        return found, size
 
     def mentioning(self, texts: Iterable[str], constants: Iterable[str] = ()) -> Iterator[str]:
         """Yield the names of the classes whose bytes hold one of some texts, unparsed.
@@ -122,7 +140,7 @@ class ClassPath:
         for name in self:
             jar, entry = self._entries[_file_of(name)]
             try:
-                data = self.read(jar, entry)
+                data = self.read(jar, entry, MAX_CLASS_BYTES)
             except CorruptDataError:
                 self.unread += 1
                 continue
@@ -138,13 +156,14 @@ class ClassPath:
         found = self._entries.get(name)
         return None if found is None else self.read(*found)
 
-    def read(self, jar: Jar, entry: JarEntry) -> bytes:
+    def read(self, jar: Jar, entry: JarEntry, at_most: int = MAX_ENTRY_BYTES) -> bytes:
         """Return the bytes of an entry, within what may be inflated of one class path."""
         self._count(entry)
-        return jar.read(entry)
+        return jar.read(entry, at_most)
 
     def _add(self, jar: Jar) -> None:
         self._jars += 1
+        self._seen += len(jar.entries)
         if self._jars > _MAX_JARS:
             raise CorruptDataError(f"expected at most {_MAX_JARS} jars, found more", path=jar.path)
         releases: dict[str, tuple[int, JarEntry]] = {}
@@ -161,7 +180,7 @@ class ClassPath:
             # Of this jar only: an earlier one of the class path wins.
             if self._entries.get(name, (jar, entry))[0] is jar:
                 self._entries[name] = jar, entry
-        if len(self._entries) > MAX_ENTRIES:
+        if self._seen > MAX_ENTRIES:
             raise CorruptDataError(
                 f"expected at most {MAX_ENTRIES} entries in all jars, found more", path=jar.path
             )

@@ -17,8 +17,10 @@ Source: Java Virtual Machine Specification, §4.4. Text is decoded when it is as
 from __future__ import annotations
 
 import struct
+from array import array
 from dataclasses import dataclass
 
+from readers.classfiles.signatures import JavaType
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError
 
@@ -70,6 +72,9 @@ class ConstantPool:
 
     Args:
         cursor: at the count of constants; it moves behind the last one.
+
+    Attributes:
+        types: the descriptors that were read, by their indexes.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -77,7 +82,11 @@ class ConstantPool:
         self._path = cursor.path
         count = cursor.u2()
         self._tags = bytearray(max(count, 1))
-        self._positions = [0] * max(count, 1)
+        self._positions = array("I", bytes(4 * max(count, 1)))
+        # A long text that thousands of members refer to is one text.
+        self._texts: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self.types: dict[int, JavaType] = {}
         # A large jar has millions of constants: the loop reads bytes itself, and checks the end behind each constant.
         data, end, position, index = self._data, cursor.end, cursor.position, 1
         while index < count and position + 2 < end:
@@ -99,11 +108,17 @@ class ConstantPool:
 
     def text(self, index: int) -> str:
         """Return a Utf8 constant."""
-        return self._cursor(index, UTF8).utf()
+        found = self._texts.get(index)
+        if found is None:
+            found = self._texts[index] = self._cursor(index, UTF8).utf()
+        return found
 
     def name(self, index: int) -> str:
         """Return the class of a Class constant by its binary name, with dots."""
-        return self._named(index, (CLASS,)).replace("/", ".")
+        found = self._names.get(index)
+        if found is None:
+            found = self._names[index] = self._named(index, (CLASS,)).replace("/", ".")
+        return found
 
     def optional_name(self, index: int) -> str | None:
         """Return the class of a Class constant; None at index 0."""

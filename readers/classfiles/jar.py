@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -24,8 +25,11 @@ from readers.errors import CorruptDataError, MissingFileError, StorageError
 
 MAX_ENTRIES = 250_000
 MAX_JAR_BYTES = 4 << 30
-MAX_ENTRY_BYTES = 32 << 20  # of a class or a resource; no class file that a JVM loads comes near
-MAX_NESTED_BYTES = 512 << 20  # of a jar in a jar
+MAX_ENTRY_BYTES = 32 << 20  # of a resource
+MAX_CLASS_BYTES = 4 << 20  # parsed, it takes twenty times as much
+MAX_NESTED_BYTES = 128 << 20  # of all jars in a jar: they are kept in memory
+_MAX_DIRECTORY_BYTES = 48 << 20
+_NESTED = re.compile(r"lib/[^/]+\.jar")
 _MAX_RATIO = 1100  # deflate packs at most 1032 bytes into one
 
 _END = struct.Struct("<4s4H2LH")
@@ -67,7 +71,28 @@ class Jar:
     def __init__(self, data: bytes | memoryview | mmap.mmap, path: str) -> None:
         self.path = path
         self._data = memoryview(data)
+        self._nested: tuple[Jar, ...] | None = None
         self.entries = {entry.name: entry for entry in self._directory()}
+
+    @property
+    def nested(self) -> tuple[Jar, ...]:
+        """The jars in its folder `lib`, which as in Flink belong to it. They are read once.
+
+        Raises:
+            CorruptDataError: one is damaged, or they are larger than allowed.
+        """
+        if self._nested is None:
+            found = [entry for name, entry in self.entries.items() if _NESTED.fullmatch(name)]
+            size = sum(entry.size_bytes for entry in found)
+            if size > MAX_NESTED_BYTES:
+                raise CorruptDataError(
+                    f"expected at most {MAX_NESTED_BYTES} bytes of jars in the folder lib, found {size}",
+                    path=self.path,
+                )
+            self._nested = tuple(
+                Jar(self.read(entry, MAX_NESTED_BYTES), f"{self.path}!/{entry.name}") for entry in found
+            )
+        return self._nested
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Jar:
@@ -147,6 +172,11 @@ class Jar:
         count, size, offset, end = self._end()
         if count > MAX_ENTRIES:
             raise CorruptDataError(f"expected at most {MAX_ENTRIES} entries, found {count}", path=self.path)
+        if size > _MAX_DIRECTORY_BYTES:
+            raise CorruptDataError(
+                f"expected a central directory of at most {_MAX_DIRECTORY_BYTES} bytes, found {size}",
+                path=self.path,
+            )
         # Bytes before the archive (a script that starts it) move all offsets.
         start = end - size
         shift = start - offset

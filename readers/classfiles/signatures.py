@@ -14,7 +14,7 @@ Source: Java Virtual Machine Specification, §4.3 and §4.7.9.1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from readers.errors import CorruptDataError
@@ -32,6 +32,9 @@ PRIMITIVES = {
 }
 _CODES = {name: code for code, name in PRIMITIVES.items()}
 _MAX_DEPTH = 48  # a signature comes from a user: a hostile one must not exhaust the stack
+_MAX_BOUND_DEPTH = 100  # of a type whose variables are replaced
+_MAX_NODES = 10_000  # of a type: what is given twice to each superclass would double at each of them
+_MAX_PARAMETERS = 255  # Java Virtual Machine Specification, §4.3.3
 _SHOWN = 80
 _USUAL_LENGTH = 256  # longer ones are not kept: a type of a hostile one is a letter long
 OBJECT = "java.lang.Object"
@@ -45,11 +48,31 @@ class JavaType:
         name: binary name of the class, or of the primitive; the name of a type variable; `?` of a wildcard without bound.
         arguments: of a class, in order; those of outer classes come first. The component of an array.
         kind: one of `class`, `primitive`, `array`, `variable`, `wildcard`.
+        nodes, depth: how many types it consists of, and how many are in one another.
+
+    Raises:
+        CorruptDataError: it consists of more types than any code has.
     """
 
     name: str
     arguments: tuple[JavaType, ...] = ()
     kind: str = "class"
+    nodes: int = field(init=False, repr=False, compare=False, default=1)
+    depth: int = field(init=False, repr=False, compare=False, default=1)
+
+    def __post_init__(self) -> None:
+        if not self.arguments:
+            return
+        nodes, depth = 1, 1
+        for each in self.arguments:
+            nodes += each.nodes
+            depth = max(depth, each.depth + 1)
+        if nodes > _MAX_NODES or depth > _MAX_BOUND_DEPTH:
+            raise CorruptDataError(
+                f"expected a type of at most {_MAX_NODES} types, {_MAX_BOUND_DEPTH} in one another, found more in {self.name[:_SHOWN]}"
+            )
+        object.__setattr__(self, "nodes", nodes)
+        object.__setattr__(self, "depth", depth)
 
     @property
     def component(self) -> JavaType:
@@ -193,8 +216,10 @@ class _Reader:
     def method(self) -> MethodSignature:
         """Read `(parameters) result`; what the method throws is not needed."""
         self._expect("(")
-        parameters = []
+        parameters: list[JavaType] = []
         while self._peek() != ")":
+            if len(parameters) == _MAX_PARAMETERS:
+                raise self._unexpected(f"at most {_MAX_PARAMETERS} parameters")
             parameters.append(self.type(0))
         self._position += 1
         return MethodSignature(tuple(parameters), self.type(0))

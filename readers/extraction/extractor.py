@@ -61,6 +61,7 @@ from readers.serializers.primitives import StringArraySerializer, Tuple0Serializ
 from readers.serializers.tuples import EitherSerializer, TupleSerializer
 
 _MAX_DEPTH = 48
+_MAX_TYPES = 10_000
 _EITHER = "org.apache.flink.types.Either"
 _ROW = "org.apache.flink.types.Row"
 _STRING = "java.lang.String"
@@ -106,6 +107,9 @@ class TypeExtractor:
         flink_major: 1 or 2.
         registrations: the classes that it registers.
         avro_array: what Kryo registers for Avro's arrays, which depends on flink-avro being there; None for nothing.
+
+    Attributes:
+        types_seen: how many types the last type consisted of.
     """
 
     def __init__(
@@ -121,10 +125,12 @@ class TypeExtractor:
         self._registrations = registrations or Registrations()
         self._avro_array = avro_array
         self._not_pojos: dict[str, str] = {}
+        self.types_seen = 0
 
     def extract(self, java_type: JavaType) -> Extraction:
         """Return the serializer that the job has for a type."""
         self._not_pojos = {}
+        self.types_seen = 0
         try:
             serializer = self._type(java_type, (java_type.class_name,), 0)
         except (UnknownTypeError, InvalidTypeError) as error:
@@ -161,6 +167,10 @@ class TypeExtractor:
         """
         if depth > _MAX_DEPTH:
             raise UnknownTypeError(f"more than {_MAX_DEPTH} types in one another")
+        # Thirty classes with two fields each, of the next class, are a billion types.
+        self.types_seen += 1
+        if self.types_seen > _MAX_TYPES:
+            raise UnknownTypeError(f"more than {_MAX_TYPES} types in one")
         if java_type.kind in ("variable", "wildcard"):
             raise InvalidTypeError(f"what {java_type} stands for is not in the class file")
         if java_type.kind == "primitive":

@@ -18,6 +18,7 @@ class JobClasses:
 
     Args:
         jars: opened jars, in the order in which Java searches them.
+        is_foreign: see `ClassPath`.
 
     Attributes:
         jars: the jars.
@@ -28,9 +29,9 @@ class JobClasses:
         CorruptDataError: a jar in a jar is damaged, or there is more than the limits allow.
     """
 
-    def __init__(self, jars: Sequence[Jar]) -> None:
+    def __init__(self, jars: Sequence[Jar], *, is_foreign: bool = False) -> None:
         self.jars = tuple(jars)
-        self._class_path = ClassPath(jars)
+        self._class_path = ClassPath(jars, is_foreign=is_foreign)
         self.kryo = KryoClasses(self._class_path)
         self._hierarchy = Hierarchy(self._class_path)
         self.identity = _identity(jars)

@@ -48,6 +48,8 @@ _CONSTANT_BYTES = {
 }
 _WIDE = (5, 6)  # a long or double takes two indexes
 _CLASS = 7
+# Of all classes: some seconds. Subclasses beyond are classes that nobody has, and values of them say so.
+_MAX_CONSTANTS = 30_000_000
 _TO_CONSTANTS = 8  # magic number and version
 
 
@@ -84,11 +86,15 @@ class Hierarchy:
 
     def _read(self) -> dict[str, list[str]]:
         below: dict[str, list[str]] = defaultdict(list)
+        constants = 0
         for name in self._class_path:
             # A damaged class is an error where it is needed.
             try:
-                data = self._class_path.resource(f"{name.replace('.', '/')}.class")
-                above = None if data is None else superclass_of(data)
+                data = self._class_path.resource(f"{name.replace('.', '/')}.class") or b""
+                constants += int.from_bytes(data[_TO_CONSTANTS : _TO_CONSTANTS + 2], "big")
+                if constants > _MAX_CONSTANTS:
+                    break
+                above = superclass_of(data) if data else None
             except CorruptDataError:
                 continue
             if above is not None and above != "java.lang.Object":

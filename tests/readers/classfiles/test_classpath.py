@@ -122,7 +122,7 @@ def test_a_bomb_is_refused_by_its_size_and_not_inflated(tmp_path):
 
     found = ClassPath.open([written(tmp_path / "bomb.jar", bomb)])
 
-    with pytest.raises(CorruptDataError, match="expected at most 33554432 bytes, found 41943040"):
+    with pytest.raises(CorruptDataError, match="expected at most 4194304 bytes, found 41943040"):
         found.find("acme.Bomb")
 
 
