@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from readers.compiled.ahead import UNITS as COMPILED_UNITS
     from readers.compiled.ahead import compile_all, missing_units
     from readers.compiled.kernel import kernel
-    from readers.compiled.kernel import logger as compile_log
     from readers.compiled.routines import Intrinsic, subroutine
+    from readers.compiled.routines import logger as compile_log
     from readers.connectors.layout import Layout as ConnectorLayout
     from readers.connectors.source import ConnectorSource
     from readers.decode import instructions
@@ -563,7 +563,7 @@ _HOMES = {
     "class_type": "readers.classfiles.signatures:class_type",
     "combined_hashes": "readers.differences.hashes:combined_hashes",
     "compile_all": "readers.compiled.ahead:compile_all",
-    "compile_log": "readers.compiled.kernel:logger",
+    "compile_log": "readers.compiled.routines:logger",
     "component_of": "readers.serializers.kryo.settings:component_of",
     "composite_program": "readers.formats.composite.layout:composite_program",
     "conform": "readers.rows:conform",

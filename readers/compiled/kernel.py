@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from importlib import import_module
@@ -12,9 +11,6 @@ from typing import Any
 import numpy as np
 
 from readers.compiled.routines import Subroutine
-
-logger = logging.getLogger("readers.compiled")
-"""Logs what is compiled, and why compiled code cannot be kept."""
 
 
 class Kernel(Subroutine):
@@ -40,7 +36,7 @@ class Kernel(Subroutine):
         with Kernel._loading:
             if self._call is None:
                 kernels = self.siblings()
-                # Not at the top of this file: many commands run without a kernel, and LLVM takes long to import.
+                # Not at the top of this file: many commands run without a kernel. What it imports does not import this file.
                 functions = import_module("readers.compiled.store").functions_of(self.unit, kernels)
                 for name, kernel in kernels.items():
                     kernel._call = functions[name]

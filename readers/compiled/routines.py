@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
+
+logger = logging.getLogger("readers.compiled")
+"""Logs what is compiled, and why compiled code cannot be kept."""
 
 
 class Intrinsic:

@@ -8,13 +8,15 @@
 | … | the content of the image; the object file if there is none |
 
 A file that is cut short, damaged, or that another user than root could have written is not loaded: its unit is compiled
-again and the file replaced. Several processes may do so at once: each writes a file of its own and renames it. If nothing
-can be written, the code serves this process only.
+again and the file replaced. So the file and its folder belong to this user or to root, and no others may write them, not even a
+group; the file is no link; and whatever is above them, links too, belongs to this user or to root. Several processes may write at
+once: each writes a file of its own and renames it. If nothing can be written, the code serves this process only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -27,10 +29,9 @@ from pathlib import Path
 from typing import Any
 
 from readers.compiled.identity import identity_of
-from readers.compiled.kernel import logger
 from readers.compiled.linking import Image
 from readers.compiled.loading import ObjectCode, Signature, load
-from readers.compiled.routines import Subroutine
+from readers.compiled.routines import Subroutine, logger
 from readers.storage.cachefolder import CACHE_VARIABLE, cache_directory
 
 _CHECKSUM_BYTES = 32
@@ -39,6 +40,9 @@ _KEPT_FILES = 8
 _UNFINISHED = ".unfinished-"
 _UNFINISHED_S = 3600
 _ROOT = 0
+_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+# The programs of one user may share what they have compiled, and those of all users what root has.
+_FOLDER_MODE = 0o755
 
 
 def functions_of(unit: str, kernels: Mapping[str, Subroutine]) -> dict[str, Callable[..., Any]]:
@@ -81,9 +85,13 @@ def _compile(unit: str, kernels: Mapping[str, Subroutine]) -> ObjectCode:
 def _read(path: Path, identity: str) -> ObjectCode | None:
     """Return the code in a file; None if the file is missing, damaged or not to be trusted."""
     try:
-        with path.open("rb") as file:
-            # The open file is asked, not its path, which another user could replace in between.
-            if not _is_trusted(os.fstat(file.fileno())):
+        if not _is_trusted_folder(path.parent):
+            return None
+        # The open file is asked, not its path, which another user could replace in between.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or not _is_trusted(status):
                 return None
             content = file.read()
     except OSError:
@@ -115,10 +123,39 @@ def _image(described: dict[str, Any], content: bytes) -> Image:
 
 
 def _is_trusted(status: os.stat_result) -> bool:
-    """Return whether only this user, or root, can have written a file."""
-    if not hasattr(os, "getuid"):
-        return True
-    return status.st_uid in (os.getuid(), _ROOT) and not status.st_mode & stat.S_IWOTH
+    """Return whether only this user, or root, can have written a file or into a folder."""
+    return _is_own(status) and not status.st_mode & _BY_OTHERS
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Return whether something belongs to this user or to root; always true where nothing has owners."""
+    return not hasattr(os, "getuid") or status.st_uid in (os.getuid(), _ROOT)
+
+
+def _is_trusted_folder(folder: Path) -> bool:
+    """Return whether only this user, or root, can have put into a folder what is in it.
+
+    Raises:
+        OSError: it is not there.
+    """
+    whole = folder.absolute()
+    above = {*whole.parents, *whole.resolve().parents}
+    # No links are followed: another user may have made one to a folder that belongs to this user.
+    return _is_trusted(whole.lstat()) and whole.is_dir() and all(_is_own(one.lstat()) for one in above)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder that is trusted, or make it trusted if it belongs to this user.
+
+    Raises:
+        OSError: it cannot be made, or is another user's.
+    """
+    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if stat.S_ISDIR(status.st_mode) and _is_own(status) and status.st_mode & _BY_OTHERS:
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~_BY_OTHERS)
+    if not _is_trusted_folder(folder):
+        raise PermissionError(errno.EACCES, "another user can write there")
 
 
 def _write(path: Path, identity: str, code: ObjectCode) -> bool:
@@ -131,7 +168,7 @@ def _write(path: Path, identity: str, code: ObjectCode) -> bool:
     header = json.dumps({"identity": identity, "kernels": signatures, "image": image}).encode()
     rest = len(header).to_bytes(4, "little") + header + content
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_UNFINISHED, delete=False) as file:
             try:
                 file.write(hashlib.sha256(rest).digest() + rest)

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readers.compiled import ahead, identity, linking, loading
+from readers.compiled import ahead, identity, linking, loading, store
 from readers.compiled.kernel import Kernel
 from readers.decode.machine import execute as machine
 from readers.decode.page import Page
@@ -311,14 +311,103 @@ def test_damaged_files_are_not_loaded_and_are_replaced(compiled: Path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files")
-def test_files_that_anybody_could_have_written_are_not_loaded(compiled: Path):
+@pytest.mark.parametrize("mode", [0o666, 0o664])
+def test_files_that_others_could_have_written_are_not_loaded(compiled: Path, mode: int):
     (path,) = files(compiled)
-    path.chmod(0o666)
+    path.chmod(mode)
+    path.parent.chmod(0o775)
 
     found = outcome(started(compiled))
 
     assert found == (211, True)
     assert path.stat().st_mode & 0o777 == 0o644
+    assert path.parent.stat().st_mode & 0o777 == 0o755
+    assert outcome(started(compiled)) == (211, False)
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a unit, alone in a cache of its own."""
+    unit = checksums.__name__
+    ahead.compile_all([unit])
+    (path,) = [
+        path
+        for folder in store.folders()
+        if folder.is_dir()
+        for path in folder.glob(f"{unit}-{identity.identity_of(ahead.kernels_of(unit).values())}.bin")
+    ][:1]
+    folder = tmp_path / "above" / "cache" / "kernels"
+    folder.mkdir(parents=True, mode=0o755)
+    folder.chmod(0o755)
+    monkeypatch.setenv(CACHE_VARIABLE, str(folder.parent))
+    return Path(shutil.copy(path, folder))
+
+
+def is_loaded() -> bool:
+    return ahead.missing_units([checksums.__name__]) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files")
+def test_what_a_group_may_write_is_not_loaded(kept: Path):
+    found = [is_loaded()]
+    for path, mode in ((kept, 0o664), (kept, 0o646), (kept.parent, 0o775), (kept.parent, 0o757)):
+        before = path.stat().st_mode
+        path.chmod(mode)
+        found.append(is_loaded())
+        path.chmod(before)
+    # What is above may be the group's: what its members put there is theirs.
+    kept.parent.parent.chmod(0o775)
+    found.append(is_loaded())
+
+    assert found == [True, False, False, False, False, True]
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files")
+def test_a_link_to_code_is_not_loaded_and_one_above_it_only_if_it_is_this_users(kept: Path, tmp_path: Path):
+    target = Path(shutil.move(kept, tmp_path / "code"))
+    kept.symlink_to(target)
+    linked_file = is_loaded()
+    kept.unlink()
+    shutil.move(target, kept)
+    moved = kept.parent.rename(tmp_path / "elsewhere")
+    kept.parent.symlink_to(moved)
+    linked_folder = is_loaded()
+    kept.parent.unlink()
+    moved.rename(kept.parent)
+    above = kept.parent.parent.parent
+    above.rename(tmp_path / "moved")
+    above.symlink_to(tmp_path / "moved")
+
+    assert (linked_file, linked_folder, is_loaded()) == (False, False, True)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("what", ["file", "folder", "above", "link", "behind a link"])
+def test_code_below_or_behind_what_belongs_to_another_user_is_not_loaded(
+    kept: Path, tmp_path: Path, what: str
+):
+    if what == "above":
+        os.chown(kept.parent.parent, 65534, 65534)
+    elif what in ("link", "behind a link"):
+        above = kept.parent.parent.parent
+        above.rename(tmp_path / "moved")
+        above.symlink_to(tmp_path / "moved")
+        os.lchown(above if what == "link" else tmp_path / "moved", 65534, 65534)
+    else:
+        os.chown(kept if what == "file" else kept.parent, 65534, 65534)
+
+    assert not is_loaded()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives files away")
+def test_nothing_is_written_into_the_folder_of_another_user(project: Path):
+    folder = project / "cache" / "kernels"
+    folder.mkdir(parents=True)
+    os.chown(folder, 65534, 65534)
+
+    assert outcome(started(project)) == (211, True)
+    assert files(project) == []
 
 
 @pytest.mark.slow
