@@ -17,6 +17,7 @@ import contextlib
 import importlib
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -40,8 +41,8 @@ def unpacked(archive: str) -> str:
             folder = os.path.join(root, digest)
             with contextlib.suppress(OSError):
                 os.makedirs(root, mode=0o700, exist_ok=True)
-                # Code in a folder of another user must not run: the temporary folder is everybody's.
-                if os.stat(root).st_uid != os.getuid():
+                # Code that another user could have put there must not run: the temporary folder is everybody's.
+                if not _is_own(root):
                     continue
                 if not os.path.isdir(folder):
                     _unpack(packed, root, folder)
@@ -49,6 +50,13 @@ def unpacked(archive: str) -> str:
                 _remove_unused(root)
                 return folder
     return os.path.join(archive, PACKAGES)
+
+
+def _is_own(path: str) -> bool:
+    """Return whether a path is a folder, and no link, of this user, into which nobody else can write."""
+    status = os.lstat(path)
+    is_shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not is_shared
 
 
 def _roots() -> Iterator[str]:

@@ -136,6 +136,33 @@ def test_without_a_place_to_write_it_is_imported_from_the_zip(
     assert imported(folder, tmp_path / "cache")[0] == folder / "catalog/__init__.py"
 
 
+@pytest.mark.parametrize("what", ["a folder of a group", "a link"])
+def test_code_is_not_imported_from_where_others_can_have_put_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    archive = tmp_path / "packages.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("packages/service/__init__.py", "")
+        packed.comment = b"digest"
+    shared = tmp_path / "cache" / "packages"
+    shared.parent.mkdir()
+    if what == "a link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        shared.symlink_to(tmp_path / "elsewhere")
+    else:
+        shared.mkdir()
+        shared.chmod(0o770)
+    (shared / "digest").mkdir()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("SAVEPOINTDB_CACHE_DIR", str(shared.parent))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+    folder = Path(unpacked(str(archive)))
+
+    assert folder == tmp_path / "tmp" / f"savepointdb-packages-{os.getuid()}" / "digest"
+    assert (folder / "service" / "__init__.py").exists()
+
+
 @pytest.mark.slow
 def test_what_nothing_has_used_for_long_is_taken_away(archive: Path, tmp_path: Path) -> None:
     old = tmp_path / "cache" / "packages" / "old"
