@@ -208,6 +208,7 @@ if TYPE_CHECKING:
     )
     from readers.storage.remote import RemoteEntry, RemoteFileSystem
     from readers.storage.schemes import arrow_filesystem, needed_credentials, s3_arguments
+    from readers.storage.temporary import TemporaryFolder, remove_left_behind
     from readers.surveys.orphans import orphan_timers
     from readers.surveys.survey import KeySurvey, LargeKey, garbage_share, key_texts, survey, update_times
 
@@ -332,6 +333,7 @@ __all__ = [
     "StoredHeader",
     "Stream",
     "Tally",
+    "TemporaryFolder",
     "TtlSerializer",
     "TupleSerializer",
     "TypeExtractor",
@@ -400,6 +402,7 @@ __all__ = [
     "read_object",
     "read_schema",
     "rebuild",
+    "remove_left_behind",
     "row_hashes",
     "s3_arguments",
     "sample_of",
@@ -544,6 +547,7 @@ _HOMES = {
     "StoredHeader": "readers.headers.keyed:StoredHeader",
     "Stream": "readers.storage.location:Stream",
     "Tally": "readers.formats.source:Tally",
+    "TemporaryFolder": "readers.storage.temporary:TemporaryFolder",
     "TtlSerializer": "readers.serializers.operators:TtlSerializer",
     "TupleSerializer": "readers.serializers.tuples:TupleSerializer",
     "TypeExtractor": "readers.extraction.extractor:TypeExtractor",
@@ -613,6 +617,7 @@ _HOMES = {
     "read_object": "readers.javaio:read_object",
     "read_schema": "readers.serializers.avro:read_schema",
     "rebuild": "readers.serializers.base:rebuild",
+    "remove_left_behind": "readers.storage.temporary:remove_left_behind",
     "row_hashes": "readers.differences.hashes:row_hashes",
     "s3_arguments": "readers.storage.schemes:s3_arguments",
     "source_offsets": "readers.offsets:source_offsets",

@@ -10,7 +10,6 @@ import math
 import os
 import pathlib
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from catalog import Database, NoSuchTableError, Root
 from doctor import Against, DoctorError, against_of, flink_version
+from readers import TemporaryFolder
 from savepointdb.answer import Answer
 from savepointdb.checked import CheckResult
 from savepointdb.compared import DiffResult
@@ -145,9 +145,9 @@ def create(
             f"expected another name of a savepoint than {_NEW}, which is that of the new one"
         )
     # A new savepoint is one without operators, to which a script adds some.
-    with tempfile.TemporaryDirectory() as folder:
-        write_empty_savepoint(pathlib.Path(folder))
-        with connect({_NEW: folder, **(savepoints or {})}, database=_NEW) as new, translated():
+    with TemporaryFolder() as folder:
+        write_empty_savepoint(pathlib.Path(folder.path))
+        with connect({_NEW: folder.path, **(savepoints or {})}, database=_NEW) as new, translated():
             request = WriteRequest(
                 sql=script,
                 flink=flink,

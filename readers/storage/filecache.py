@@ -2,8 +2,8 @@
 
 A cached file is named by the SHA-256 of its identity: its location, length and version. It gets this name when it is
 complete, so every process that finds it reads a whole file; any number of processes may share the folder. A process
-uses a file through a hard link in a folder of its own, so the cache may remove the file at any time. Folders and
-unfinished files of a killed process are removed when they are a day old.
+uses a file through a hard link in a folder of its own, so the cache may remove the file at any time. The folder of a killed
+process goes when the next one makes its own; unfinished files are removed when they are a day old.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from readers.errors import StorageError
+from readers.storage.temporary import TemporaryFolder
 
 _LEFT_BEHIND_S = 24 * 3600.0
-_IN_USE = "used-"
 _PART = "part-"
 
 
@@ -49,9 +49,9 @@ class FileCache:
                 "expected a folder of this user for fetched files, found another's", path=str(self._directory)
             )
 
-    def folder(self) -> Path:
-        """Make a new folder for links to cached files; the caller removes it."""
-        return Path(tempfile.mkdtemp(prefix=_IN_USE, dir=self._directory))
+    def folder(self) -> TemporaryFolder:
+        """Make a new folder for links to cached files; the caller closes it."""
+        return TemporaryFolder(str(self._directory))
 
     def fetch(self, identity: str, size_bytes: int, write: Callable[[Path], None], target: Path) -> None:
         """Put a file at `target`, from the cache or newly written.
@@ -94,7 +94,9 @@ class FileCache:
             # Another process may remove the same file.
             with suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
-                if not entry.name.startswith((_IN_USE, _PART)):
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                if not entry.name.startswith(_PART):
                     files.append((status.st_mtime_ns, status.st_size, entry.path))
                 elif now - status.st_mtime > _LEFT_BEHIND_S:
                     _remove(entry.path)
@@ -119,8 +121,5 @@ def _link(file: Path, target: Path) -> None:
 
 
 def _remove(path: str) -> None:
-    if os.path.isdir(path):
-        shutil.rmtree(path, ignore_errors=True)
-        return
     with suppress(FileNotFoundError):
         os.unlink(path)

@@ -23,8 +23,9 @@ from http import HTTPStatus
 from typing import Any
 
 from catalog import Database
+from readers import TemporaryFolder
 from service.auth.principal import Identity
-from service.engines.spill import SpillFolder, task_folder
+from service.engines.spill import task_folder
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.engines.workers.forks import ENVIRONMENT
 from service.engines.workers.messages import End
@@ -273,7 +274,7 @@ class Write:
                 self._tell()
         return process, channel
 
-    def _task(self, spill: SpillFolder) -> WriteTask:
+    def _task(self, spill: TemporaryFolder) -> WriteTask:
         return WriteTask(
             databases=tuple(map(KnownDatabase.of, self.order.databases)),
             request=self.order.request,

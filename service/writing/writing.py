@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from catalog import Catalog, Database
 from readers import ReaderError
 from service.engines.engine import Engine
 from service.engines.registry import AUTO, HERE
+from service.engines.spill import task_folder
 from service.errors import ConflictError, EngineUnavailableError, InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
@@ -102,10 +102,8 @@ class Writing:
         # An unknown name is refused before a statement runs.
         queries.worker(request.engine, 0)
         self._engine = ""
-        directory = tempfile.TemporaryDirectory(
-            prefix="savepointdb-write-", dir=settings.storage.temp_directory or None
-        )
-        self._directory = Path(self._closing.enter_context(directory))
+        directory = self._closing.enter_context(task_folder(settings.storage.temp_directory))
+        self._directory = Path(directory.path)
         try:
             statements = statements_of(request.sql, settings.queries.max_sql_bytes)
             self._prepare(_source(catalog, request), statements, request, on_statement)

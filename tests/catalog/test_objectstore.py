@@ -59,7 +59,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def left_behind(folder: Path) -> list[Path]:
     """Fetched files that are still there."""
-    return [path for path in folder.glob("savepointdb-*/used-*/**/*") if path.is_file()]
+    return [path for path in folder.glob("savepointdb-*/savepointdb-spill-*/**/*") if path.is_file()]
 
 
 def same_rows(local: Catalog, remote: Catalog) -> int:

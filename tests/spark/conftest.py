@@ -101,7 +101,7 @@ def spark_engine(
     spark: SparkSession, duckdb_engine: DuckDBEngine, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkEngine]:
     """The engine, in the JVM of `spark`."""
-    engine = SparkEngine(SparkSettings(), duckdb_engine, tmp_path_factory.mktemp("spark"))
+    engine = SparkEngine(SparkSettings(), duckdb_engine, str(tmp_path_factory.mktemp("spark")))
     yield engine
     engine.close()
 

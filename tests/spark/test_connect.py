@@ -157,7 +157,7 @@ def engine(
         },
         export_directory=str(tmp_path_factory.mktemp("exports")),
     )
-    found = SparkEngine(settings, duckdb_engine, tmp_path_factory.mktemp("engine"))
+    found = SparkEngine(settings, duckdb_engine, str(tmp_path_factory.mktemp("engine")))
     yield found
     found.close()
 
@@ -383,7 +383,7 @@ def test_a_server_without_duckdb_gives_rows_and_it_is_told(
     server: ConnectServer, savepoints: Catalog, duckdb_engine: DuckDBEngine, tmp_path: Path
 ) -> None:
     planned = plan(SUM, savepoints)
-    engine = SparkEngine(SparkSettings(remote=server.url), duckdb_engine, tmp_path / "engine")
+    engine = SparkEngine(SparkSettings(remote=server.url), duckdb_engine, str(tmp_path))
     server.without_duckdb.touch()
     try:
         execution = engine.execution(planned, 10)

@@ -11,10 +11,7 @@ groups of the source must be those that they say. What is in memory is a page of
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import uuid
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -31,6 +28,7 @@ from readers import (
     Source,
     StateName,
     StoredHeader,
+    TemporaryFolder,
     kernel,
     load_le_i4,
     load_le_i8,
@@ -187,9 +185,8 @@ class Resharding:
     @cached_property
     def _spooled(self) -> list[Path]:
         """The files of the spool; their folder goes with this object."""
-        folder = Path(tempfile.mkdtemp(prefix="savepointdb-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return _spool(folder, len(self._first_groups), (one.dealer for one in self.dealings))
+        self._folder = TemporaryFolder()
+        return _spool(Path(self._folder.path), len(self._first_groups), (one.dealer for one in self.dealings))
 
     def spooled(self, groups: KeyGroupRange) -> Iterator[NDArray[np.uint8]]:
         """Yield the files of the spool that have the key groups of a subtask."""
@@ -316,8 +313,8 @@ class Dealing(Work):
     def do(self, target: JoinedTarget) -> Dealt:
         name = str(uuid.uuid4())
         bounds: NDArray[np.int64] = np.zeros(self.files + 1, dtype=np.int64)
-        with tempfile.TemporaryDirectory(prefix="savepointdb-") as folder, target.create(name) as file:
-            for number, path in enumerate(_spool(Path(folder), self.files, [self.dealer])):
+        with TemporaryFolder() as folder, target.create(name) as file:
+            for number, path in enumerate(_spool(Path(folder.path), self.files, [self.dealer])):
                 with path.open("rb") as spooled:
                     while chunk := spooled.read(_CHUNK_BYTES):
                         file.write(chunk)

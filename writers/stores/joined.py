@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 
 from writers.stores.requests import StoreRequests
 from writers.stores.store import Store
-from writers.target import UNFINISHED, JoinedTarget, NewFile, file_name, mapped, not_joined
+from writers.target import UNFINISHED, JoinedTarget, NewFile, file_name, not_joined
 
 _READ_BYTES = 8 << 20
 
@@ -58,10 +58,10 @@ class JoinedPrefix(JoinedTarget):
         self._requests.close()
 
     def read(self, name: str, start: int, size_bytes: int) -> pa.Buffer:
-        with tempfile.NamedTemporaryFile(prefix="savepointdb-") as file:
+        with tempfile.TemporaryFile() as file:
             for position in range(start, start + size_bytes, _READ_BYTES):
                 wanted = min(_READ_BYTES, start + size_bytes - position)
                 file.write(self._store.read(self._prefix + file_name(name), position, wanted))
             file.flush()
-            # The mapped bytes stay when the file has no name any more.
-            return mapped(Path(file.name), 0, size_bytes)
+            # The mapped bytes stay when the file is closed, and go with the last array of them.
+            return pa.py_buffer(mmap.mmap(file.fileno(), size_bytes, access=mmap.ACCESS_READ))

@@ -14,14 +14,11 @@ the index, and would only save a block of 4 kB that is fetched at the same time 
 
 from __future__ import annotations
 
-import shutil
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TypeVar
 
 import numpy as np
@@ -33,6 +30,7 @@ from readers.metadata import StreamStateHandle
 from readers.storage.filesystems import Stream
 from readers.storage.location import SavepointLocation
 from readers.storage.sameness import file_identity
+from readers.storage.temporary import TemporaryFolder
 
 _LEAST_TAIL_BYTES = 1 << 16
 _LARGEST_TAIL = 1 / 48  # of a table: a little more than the largest index that Flink's options give
@@ -93,7 +91,7 @@ class LocalFiles(HandleFiles):
         copy_all: Callable[[Path], None],
     ) -> None:
         super().__init__(storage, handles, copy_all)
-        self._folder: Path | None = None
+        self._folder: TemporaryFolder | None = None
         # Lookups open the same tables again and again, and finding a path takes longer than reading a block.
         self._paths: dict[str, Path | None] = {}
         for handle in handles.values():
@@ -121,11 +119,10 @@ class LocalFiles(HandleFiles):
     def directory(self) -> Path:
         with self._lock:
             if self._folder is None:
-                folder = Path(mkdtemp(prefix="savepointdb-rocksdb-"))
-                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-                self._copy_all(folder)
+                folder = TemporaryFolder()
+                self._copy_all(Path(folder.path))
                 self._folder = folder
-            return self._folder
+            return Path(self._folder.path)
 
 
 class StreamBytes(TableBytes):
@@ -159,7 +156,7 @@ class RemoteFiles(HandleFiles):
         self._tables: dict[str, RemoteBytes] = {}
         self._fetched: dict[str, Path] = {}
         self._fetching: dict[str, threading.Lock] = {}
-        self._folder: Path | None = None
+        self._folder: TemporaryFolder | None = None
         self._all: Path | None = None
 
     @property
@@ -220,7 +217,7 @@ class RemoteFiles(HandleFiles):
     def close(self) -> None:
         with self._lock:
             if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder.close()
             self._folder = self._all = None
             self._fetched.clear()
             self._tables.clear()
@@ -232,8 +229,7 @@ class RemoteFiles(HandleFiles):
     def _scratch_locked(self) -> Path:
         if self._folder is None:
             self._folder = self._storage.cache.folder()
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return self._folder
+        return Path(self._folder.path)
 
 
 class RemoteBytes(TableBytes):

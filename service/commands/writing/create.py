@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from argparse import Namespace
 from pathlib import Path
 
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.writing.write import execute, script_of
+from service.engines.spill import task_folder
 from service.writing.writing import WriteRequest
 from writers import write_empty_savepoint
 
@@ -36,6 +36,6 @@ def _create(options: Namespace) -> None:
         engine=options.engine,
     )
     # A new savepoint is one without operators, to which a script adds some.
-    with tempfile.TemporaryDirectory() as folder:
-        write_empty_savepoint(Path(folder))
-        execute([f"{_NEW}={folder}", *others], options, request, options.target)
+    with task_folder("") as folder:
+        write_empty_savepoint(Path(folder.path))
+        execute([f"{_NEW}={folder.path}", *others], options, request, options.target)

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 
 from catalog import PlannedTable, Scan
 from catalog.scan import ScanCounter
+from readers import TemporaryFolder
 from service.encode.columns import decoded, decoded_schema
 from service.engines.duckdb.errors import statement_error_of
 from service.engines.duckdb.guard import check_statement
@@ -38,7 +39,6 @@ from service.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.engines.duckdb.unchanged import answer_schema, as_they_are, reads_to_the_end, unchanged_columns
 from service.engines.engine import Engine, Execution, Progress
 from service.engines.parallel import SplitCount, read_splits
-from service.engines.spill import SpillFolder
 from service.errors import (
     EngineError,
     EngineUnavailableError,
@@ -87,7 +87,7 @@ class DuckDBEngine(Engine):
 
     def __init__(self, settings: Settings) -> None:
         self._threads = settings.duckdb.threads or machine.cores()
-        self._spill = SpillFolder(settings.storage.temp_directory)
+        self._spill = TemporaryFolder(settings.storage.temp_directory)
         self._settings = _engine_settings(settings, self._threads, self._spill.path)
         self._lock = threading.Lock()
         self._files: CachedFiles | None = None

@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from catalog.references import SavepointReference
+from readers import TemporaryFolder
 from service.engines.duckdb.meaning import is_meant
 from service.engines.engine import Cluster, Engine, Execution, Progress
 from service.engines.spark.connect import ConnectSessions
@@ -84,10 +84,11 @@ class SparkEngine(Engine):
 
     name = "spark"
 
-    def __init__(self, settings: SparkSettings, duckdb: Engine, directory: Path | None = None) -> None:
+    def __init__(self, settings: SparkSettings, duckdb: Engine, parent: str = "") -> None:
         self.settings = settings
         self._duckdb = duckdb
-        self._directory = directory or _temporary(None)
+        self._folder = TemporaryFolder(parent)
+        self._directory = Path(self._folder.path)
         kind: type[Sessions] = ConnectSessions if settings.remote else JvmSessions
         self._sessions = kind(settings, self._directory)
 
@@ -98,7 +99,7 @@ class SparkEngine(Engine):
         Raises:
             InvalidSettingError: the settings of Spark contradict each other.
         """
-        return cls(spark_settings(settings), duckdb, _temporary(settings.storage.temp_directory))
+        return cls(spark_settings(settings), duckdb, settings.storage.temp_directory)
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
         """Implement `Engine.execution`; DuckDB answers DESCRIBE, which reads nothing."""
@@ -128,18 +129,13 @@ class SparkEngine(Engine):
     def close(self) -> None:
         """Implement `Engine.close`."""
         self._sessions.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._folder.close()
 
     def _exports(self) -> Path | None:
         if self.settings.export_directory:
             return Path(self.settings.export_directory)
         # Executors of a cluster do not see the temporary folders of this machine.
         return self._directory / "exports" if self.settings.is_local else None
-
-
-def _temporary(parent: str | None) -> Path:
-    """Return a path that does not exist yet."""
-    return Path(parent or tempfile.gettempdir(), f"savepointdb-spark-{secrets.token_hex(8)}")
 
 
 def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:

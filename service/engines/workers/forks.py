@@ -16,7 +16,7 @@ from pathlib import Path
 from select import POLLIN, poll
 from time import monotonic
 
-from service.engines.spill import SpillFolder
+from readers import TemporaryFolder
 from service.engines.workers.channel import FORK, NUMBER, REAP, Channel, ChannelClosedError, Frame
 from service.errors import EngineUnavailableError
 from service.settings import Settings
@@ -122,7 +122,7 @@ class ForkServer:
 
     def __init__(self, settings: Settings, memory_bytes: int) -> None:
         self._lock = threading.Lock()
-        self._spill = SpillFolder(settings.storage.temp_directory)
+        self._spill = TemporaryFolder(settings.storage.temp_directory)
         self._control, control = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         try:

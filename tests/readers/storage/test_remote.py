@@ -508,11 +508,12 @@ def writer(content: bytes, calls: list[bytes]) -> Callable[[Path], None]:
 
 def test_what_is_kept_is_fetched_once_and_the_oldest_goes(tmp_path: Path) -> None:
     cache = FileCache(str(tmp_path / "cache"), 100)
-    folder = cache.folder()
     calls: list[bytes] = []
-    for number, name in enumerate([b"a" * 40, b"b" * 40, b"a" * 40, b"c" * 40, b"a" * 40, b"b" * 40]):
-        cache.fetch(name.decode(), 40, writer(name, calls), folder / str(number))
-        assert (folder / str(number)).read_bytes() == name
+    with cache.folder() as own:
+        folder = Path(own.path)
+        for number, name in enumerate([b"a" * 40, b"b" * 40, b"a" * 40, b"c" * 40, b"a" * 40, b"b" * 40]):
+            cache.fetch(name.decode(), 40, writer(name, calls), folder / str(number))
+            assert (folder / str(number)).read_bytes() == name
 
     assert [name[:1] for name in calls] == [b"a", b"b", b"c", b"b"]
     kept = [path for path in (tmp_path / "cache").iterdir() if path.is_file()]
@@ -521,7 +522,8 @@ def test_what_is_kept_is_fetched_once_and_the_oldest_goes(tmp_path: Path) -> Non
 
 def test_what_is_too_large_or_failed_is_not_kept(tmp_path: Path) -> None:
     cache = FileCache(str(tmp_path), 100)
-    folder = cache.folder()
+    own = cache.folder()
+    folder = Path(own.path)
 
     cache.fetch("large", 101, writer(bytes(101), []), folder / "large")
     with pytest.raises(OSError, match="disk full"):
@@ -543,11 +545,12 @@ def test_many_may_share_a_cache(tmp_path: Path) -> None:
     def work(number: int) -> None:
         try:
             cache = FileCache(str(tmp_path), 300)
-            folder = cache.folder()
-            for turn in range(40):
-                content = bytes([(number + turn) % 7]) * 100
-                cache.fetch(str(content[0]), 100, writer(content, []), folder / str(turn))
-                assert (folder / str(turn)).read_bytes() == content
+            with cache.folder() as own:
+                folder = Path(own.path)
+                for turn in range(40):
+                    content = bytes([(number + turn) % 7]) * 100
+                    cache.fetch(str(content[0]), 100, writer(content, []), folder / str(turn))
+                    assert (folder / str(turn)).read_bytes() == content
         except BaseException as error:  # raised again by the thread of the test
             failures.append(error)
 

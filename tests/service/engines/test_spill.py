@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.servers import served
-from service.engines.spill import SpillFolder, remove_left_behind
+from readers import TemporaryFolder, remove_left_behind
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
 
@@ -20,9 +20,9 @@ NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 OWNER = """
 import sys
 from pathlib import Path
-from service.engines.spill import SpillFolder
+from readers import TemporaryFolder
 
-folder = SpillFolder(sys.argv[1])
+folder = TemporaryFolder(sys.argv[1])
 Path(folder.path, "spilled").write_bytes(bytes(1000))
 print(folder.path, flush=True)
 sys.stdin.read()
@@ -50,7 +50,7 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_one_and_that_of_a
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         assert (left / "spilled").exists()
-        with closing(SpillFolder(str(tmp_path))) as own:
+        with closing(TemporaryFolder(str(tmp_path))) as own:
             found = {path for path in tmp_path.iterdir() if path.is_dir()}
 
             assert found == {kept, Path(own.path)}
@@ -62,7 +62,7 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_one_and_that_of_a
 
 
 def test_a_folder_that_is_closed_is_gone(tmp_path: Path) -> None:
-    folder = SpillFolder(str(tmp_path))
+    folder = TemporaryFolder(str(tmp_path))
     Path(folder.path, "spilled").write_bytes(b"x")
     folder.close()
     folder.close()
