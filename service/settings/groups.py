@@ -152,7 +152,8 @@ class WriteSettings:
     )
     size_bytes: int = _setting(
         0,
-        "Most bytes that a write may put on the disk, links to the source's files not counted; 0 means that there is no limit.",
+        "Most bytes that a write may put into its target, links to the source's files not counted, and again into temporary "
+        "files, also in a dry run; 0 means that there is no limit.",
         "max_write_bytes",
     )
     free_bytes: int = _setting(1 << 30, "Bytes of free disk below which a write stops.", "write_free_bytes")

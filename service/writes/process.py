@@ -30,7 +30,7 @@ from service.errors import LimitExceededError, QueryCancelledError, QueryError, 
 from service.queries.registry import Queries
 from service.settings import UNLIMITED, Settings
 from service.writes.task import Phase, WriteProgress, WriteTask, report_content
-from service.writing.progress import TargetSize
+from service.writing.progress import TargetSize, temporary_bytes
 from service.writing.report import report_of
 from service.writing.writing import Writing
 
@@ -80,10 +80,12 @@ class WriteProcess:
     def _written(self) -> dict[str, Any]:
         task = self._task
         settings = task.settings.replaced(UNLIMITED)
+        # Rooms that know no settings put temporary files there, too: the service removes them, and they are counted.
+        tempfile.tempdir = settings.storage.temp_directory
         load_machine()
         self._advance(phase=Phase.READING)
         with (
-            tempfile.TemporaryDirectory(dir=settings.storage.temp_directory or None) as folder,
+            tempfile.TemporaryDirectory() as folder,
             self._prepared(Path(folder), settings) as writing,
         ):
             if task.target is None:
@@ -128,16 +130,25 @@ class WriteProcess:
         self._end(self._reason)
 
     def _report(self) -> None:
-        """Measure the target and send that, until it is larger than allowed or the disk is nearly full."""
+        """Measure what is on the disk and send that, until it is more than allowed or the disk is nearly full."""
         while not self._has_ended.wait(_REPORT_S):
-            if self._task.target is None or self._progress.phase is not Phase.WRITING:
-                continue
-            size = TargetSize.of(self._task.target)
-            self._advance(files=size.files, bytes_written=size.bytes_written)
-            failure = self._excess(self._task.target, size)
+            failure = self._excess_of_temporary()
+            if self._task.target is not None and self._progress.phase is Phase.WRITING:
+                size = TargetSize.of(self._task.target)
+                self._advance(files=size.files, bytes_written=size.bytes_written)
+                failure = failure or self._excess(self._task.target, size)
             if failure is not None:
                 self._end(failure)
                 return
+
+    def _excess_of_temporary(self) -> QueryError | None:
+        most = self._task.settings.writes.size_bytes
+        if most and temporary_bytes(self._task.settings.storage.temp_directory) > most:
+            return LimitExceededError(
+                f"expected temporary files of at most {most} bytes, found more; nothing is left of the write",
+                hint="the rows that a script changes are kept in them: let it change fewer, or raise max_write_bytes",
+            )
+        return None
 
     def _excess(self, target: str, size: TargetSize) -> QueryError | None:
         limits = self._task.settings.writes

@@ -1,8 +1,10 @@
-"""The size of a new savepoint while it is written: it is measured, so that whoever writes need not count."""
+"""What a write has put on the disk so far: it is measured, so that whoever writes need not count."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
 from dataclasses import dataclass
 
 
@@ -31,3 +33,30 @@ class TargetSize:
                 files += 1
                 bytes_written += status.st_size if status.st_nlink == 1 else 0
         return cls(files, bytes_written)
+
+
+def temporary_bytes(folder: str) -> int:
+    """Return the bytes of the temporary files of this process: those in its folder, and those without a name."""
+    return TargetSize.of(folder).bytes_written + _unnamed_bytes()
+
+
+def _unnamed_bytes() -> int:
+    """Return the bytes of open files that have no name and may be written; 0 on systems without `/proc`."""
+    try:
+        descriptors = os.listdir("/proc/self/fd")
+    except OSError:
+        return 0
+    found: dict[tuple[int, int], int] = {}
+    for name in descriptors:
+        try:
+            status = os.fstat(int(name))
+            # A file of the source that was removed meanwhile is open for reading alone.
+            if stat.S_ISREG(status.st_mode) and not status.st_nlink and _may_be_written(int(name)):
+                found[status.st_dev, status.st_ino] = status.st_size
+        except OSError:
+            continue  # it was closed
+    return sum(found.values())
+
+
+def _may_be_written(descriptor: int) -> bool:
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

@@ -573,6 +573,30 @@ def test_a_write_ends_before_the_disk_is_full(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dry_run", [False, True], ids=["written", "dry run"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "INSERT INTO aggregate__count SELECT 'k' || range || repeat('x', 200), 1 FROM range(1000000000)",
+        "CREATE TABLE new__state WITH (kind = 'value') AS SELECT range AS key, repeat('x', 200) AS value FROM range(1000000000)",
+    ],
+    ids=["layers", "entries"],
+)
+def test_temporary_files_of_a_write_are_bounded(
+    script: str, dry_run: bool, tmp_path: Path, serve: Callable[..., AbstractContextManager[Client]]
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with serve(max_write_bytes=1 << 24, temp_directory=str(temporary)) as client:
+        found = client.written(script, dry_run=dry_run, target=None if dry_run else "new")
+        left = [path for folder in temporary.glob("*/*") for path in folder.rglob("*.arrow")]
+
+    assert (found["state"], found["error"]["code"]) == ("failed", "LIMIT_EXCEEDED")
+    assert "expected temporary files of at most 16777216 bytes" in found["error"]["message"]
+    assert list(client.out.iterdir()) == left == []
+
+
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_nothing_and_harms_nobody(
     tmp_path: Path, serve: Callable[..., AbstractContextManager[Client]]
 ) -> None:
