@@ -208,7 +208,7 @@ if TYPE_CHECKING:
     )
     from readers.storage.remote import RemoteEntry, RemoteFileSystem
     from readers.storage.schemes import arrow_filesystem, needed_credentials, s3_arguments
-    from readers.storage.temporary import TemporaryFolder, remove_left_behind
+    from readers.storage.temporary import TemporaryFolder
     from readers.surveys.orphans import orphan_timers
     from readers.surveys.survey import KeySurvey, LargeKey, garbage_share, key_texts, survey, update_times
 
@@ -402,7 +402,6 @@ __all__ = [
     "read_object",
     "read_schema",
     "rebuild",
-    "remove_left_behind",
     "row_hashes",
     "s3_arguments",
     "sample_of",
@@ -617,7 +616,6 @@ _HOMES = {
     "read_object": "readers.javaio:read_object",
     "read_schema": "readers.serializers.avro:read_schema",
     "rebuild": "readers.serializers.base:rebuild",
-    "remove_left_behind": "readers.storage.temporary:remove_left_behind",
     "row_hashes": "readers.differences.hashes:row_hashes",
     "s3_arguments": "readers.storage.schemes:s3_arguments",
     "source_offsets": "readers.offsets:source_offsets",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from catalog import CatalogError
 from readers import ReaderError
-from service.errors import InvalidRequestError, QueryError, query_error_of
+from service.errors import InvalidRequestError, QueryError, is_full, query_error_of
 from service.settings import InvalidSettingError
 
 
@@ -54,7 +54,9 @@ def translated() -> Iterator[None]:
         raise
     except InvalidSettingError as error:
         raise InvalidRequestError(str(error)) from error
-    except (CatalogError, ReaderError) as error:
+    except (CatalogError, ReaderError, OSError) as error:
+        if isinstance(error, OSError) and not isinstance(error, ReaderError) and not is_full(error):
+            raise
         known = query_error_of(error)
         known.args = (known.told,)
         raise known from error

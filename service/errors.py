@@ -53,6 +53,8 @@ Errors of the other rooms are translated here; errors of an engine in the module
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -478,8 +480,18 @@ def query_error_of(error: Exception) -> QueryError:
             )
     if isinstance(error, QueryError):
         return error
+    if isinstance(error, OSError) and is_full(error):
+        return LimitExceededError(
+            f"expected free disk for temporary files, found none: {os.strerror(error.errno or 0)}",
+            hint="free some, or name a folder of another disk by the setting temp_directory or by TMPDIR",
+        )
     # The message of an unexpected error may quote anything, so clients get no part of it.
     return QueryError("the service failed; its log says why", detail=f"{type(error).__name__}: {error}")
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether an error says that a disk has no room: files of targets have errors of their own, so it is that of temporary files."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def translate(kind: type[Exception], error_class: type[QueryError], code: str | None = None) -> None:

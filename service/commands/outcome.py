@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 from catalog import CatalogError
 from readers import ReaderError
-from service.errors import QueryError, SavepointError, query_error_of
+from service.errors import QueryError, SavepointError, is_full, query_error_of
 from service.settings import InvalidSettingError
 
 OK, FAILED, WRONG_USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -81,6 +81,10 @@ def _run(command: Callable[[Namespace], int], options: Namespace, *, failed: int
         # Python would report the broken pipe again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return cut
+    except OSError as error:
+        if not is_full(error):
+            raise
+        return reported(query_error_of(error).told, failed, options)
 
 
 def unexpected(error: Exception, *, verbose: bool) -> int:

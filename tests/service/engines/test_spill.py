@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.servers import served
-from readers import TemporaryFolder, remove_left_behind
+from readers.storage.temporary import TemporaryFolder, remove_left_behind
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
 
