@@ -31,6 +31,7 @@ In reading order:
     jobclasses/      what the classes of a job's jars say of its values
     columnnames.py   names of columns that hold no value
     recognition.py   how the files of a savepoint are recognised
+    lostpages.py     memory maps of files that became shorter
     keygroups.py     Java's hashes, key groups, operator ids
     cursor.py        reads numbers and text from bytes, with checks
     javaio.py        Java's object streams
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
     from readers.jobclasses.jobclasses import JobClasses
     from readers.jsontext import iso_timestamp, json_text
     from readers.keygroups import key_group_bytes, key_group_chunks, key_groups_of_subtask, operator_id_of
+    from readers.lostpages import check_lost_pages, survive_lost_pages, take_lost_pages
     from readers.metadata import (
         OperatorState,
         StateObject,
@@ -348,6 +350,7 @@ __all__ = [
     "absolute",
     "arrow_filesystem",
     "cache_directory",
+    "check_lost_pages",
     "class_type",
     "combined_hashes",
     "compile_all",
@@ -417,6 +420,8 @@ __all__ = [
     "store_be_8",
     "subroutine",
     "survey",
+    "survive_lost_pages",
+    "take_lost_pages",
     "target",
     "type_named",
     "type_of",
@@ -563,6 +568,7 @@ _HOMES = {
     "absolute": "readers.storage.filesystems:absolute",
     "arrow_filesystem": "readers.storage.schemes:arrow_filesystem",
     "cache_directory": "readers.storage.cachefolder:cache_directory",
+    "check_lost_pages": "readers.lostpages:check_lost_pages",
     "class_type": "readers.classfiles.signatures:class_type",
     "combined_hashes": "readers.differences.hashes:combined_hashes",
     "compile_all": "readers.compiled.ahead:compile_all",
@@ -630,6 +636,8 @@ _HOMES = {
     "store_be_8": "readers.decode.loads:store_be_8",
     "subroutine": "readers.compiled.routines:subroutine",
     "survey": "readers.surveys.survey:survey",
+    "survive_lost_pages": "readers.lostpages:survive_lost_pages",
+    "take_lost_pages": "readers.lostpages:take_lost_pages",
     "target": "readers.decode.machine.code:target",
     "type_named": "readers.serializers.named:type_named",
     "type_of": "readers.classfiles.signatures:type_of",

@@ -21,6 +21,7 @@ from readers.failures import located
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
 from readers.formats.source import Selection, Source, StateName, StateSize
 from readers.keygroups import key_group_of
+from readers.lostpages import check_lost_pages
 from readers.metadata import KeyGroupRange
 from readers.rows import (
     COUNTED,
@@ -105,7 +106,9 @@ class PartReading:
             chosen = undivided if undivided is not None and page.undivided else decoder
             with located(path=page.path, position=page.first_byte, what=entry.told):
                 for batch in chosen.decode(page):
-                    yield rows(batch, layout.names, entry, target, numbers)
+                    found = rows(batch, layout.names, entry, target, numbers)
+                    check_lost_pages()
+                    yield found
 
     @cached_property
     def _decoder(self) -> Decoder | VersionedDecoder:
@@ -176,7 +179,9 @@ class StatePart:
             reading = self._reading(wanted)
             # `count(*)` and counts by key group: no entry is decoded, and most formats need not look at them.
             if reading.is_counted:
-                yield from counted_rows(source.counts(self.name, selection), source.subtask, target)
+                for batch in counted_rows(source.counts(self.name, selection), source.subtask, target):
+                    check_lost_pages()
+                    yield batch
             else:
                 yield from reading.rows(source.pages(self.name, selection), target)
 
@@ -304,7 +309,9 @@ class StatePart:
         )
         for page in pages:
             with located(path=page.path, position=page.first_byte, what=entry.told):
-                yield from (undivided if page.undivided else decoder).decode(page)
+                for batch in (undivided if page.undivided else decoder).decode(page):
+                    check_lost_pages()
+                    yield batch
 
     def programs(self) -> tuple[ColumnTree, tuple[Code, ...]]:
         """Return the columns of `entries`, and the programs that lay them out; each entry follows one of these."""

@@ -40,8 +40,10 @@ from service.engines import registry
 from service.process import machine, memory
 
 # `service.commands.outcome` and `service.checks.findings` have the same codes, and import Arrow.
-_FAILED, _INTERRUPTED = 1, 130
+_FAILED, _UNREADABLE, _INTERRUPTED = 1, 3, 130
 _SHELL = "shell"
+# What they answer is out before they could find that it was wrong: they end by SIGBUS.
+_ENDLESS = {"mcp", "serve", _SHELL}
 _QUERY = "query"
 # So many objects a query makes before its first row, modules among them: their garbage is not worth a look.
 _OBJECTS_OF_A_QUERY = 100_000
@@ -72,9 +74,14 @@ def run() -> NoReturn:
     if options.command == _QUERY:
         gc.set_threshold(_OBJECTS_OF_A_QUERY)
     gc.enable()
+    ends = options.command not in _ENDLESS
+    if ends:
+        import_module("readers").survive_lost_pages()
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         code = _ended(command, options)
+        if ends:
+            code = _unharmed(code, options)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     signal.signal(signal.SIGINT, _interrupted)
@@ -104,6 +111,15 @@ def _ended(command: ModuleType, options: argparse.Namespace) -> int:
         return int(command.main(options))
     except Exception as error:  # the last resort: libraries raise anything
         return int(import_module("service.commands.outcome").unexpected(error, verbose=options.verbose))
+
+
+def _unharmed(code: int, options: argparse.Namespace) -> int:
+    """Return the exit code of a command; if what it has read was wrong, report that in its place."""
+    loss = import_module("readers").take_lost_pages()
+    if loss is None:
+        return code
+    unreadable = _WRONG_USAGE.get(options.command, _UNREADABLE)
+    return int(import_module("service.commands.outcome").reported(str(loss), unreadable, options))
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ from tests.support.paths import PROJECT
 FLOORS = {
     "readers": (
         ("errors", "keygroups", "columnnames", "recognition", "latenames", "outlines"),
-        ("cursor", "timetext", "failures"),
+        ("cursor", "timetext", "failures", "lostpages"),
         ("jsontext", "javaio"),
         ("classfiles",),
         ("metadata",),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from readers import Savepoint, SavepointLocation
+from readers import Savepoint, SavepointLocation, check_lost_pages
 from readers.metadata import (
     IncrementalRemoteKeyedStateHandle,
     KeyedStateHandle,
@@ -218,7 +218,11 @@ class SavepointWriter:
     def _check(
         self, metadata: str, planned: SavepointMetadata, verify: Callable[[Savepoint], None] | None
     ) -> None:
-        """Read the new savepoint back: its metadata is as planned, each file is there in its size, and `verify` is content."""
+        """Read the new savepoint back: its metadata is as planned, each file is there in its size, and `verify` is content.
+
+        Raises:
+            FileChangedError: a file of the source became shorter meanwhile.
+        """
         # With REFERENCE, the source's own rules have allowed these folders.
         roots, options = sorted(self._gathering.folders), self._source.options
         location = SavepointLocation(metadata, roots=roots, options=options)
@@ -237,6 +241,7 @@ class SavepointWriter:
                 Savepoint(metadata, roots=roots, state_info=info, jars=jars, options=options)
             ) as savepoint:
                 verify(savepoint)
+        check_lost_pages()
 
 
 def _may_be_of_1_12(handle: KeyedStateHandle | None) -> bool:

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from readers.errors import CorruptDataError, MissingFileError, StorageError
+from readers.lostpages import watch_map
 
 MAX_ENTRIES = 250_000
 MAX_JAR_BYTES = 4 << 30
@@ -111,12 +112,14 @@ class Jar:
                     raise CorruptDataError(
                         f"expected a jar of at most {MAX_JAR_BYTES} bytes, found {size}", path=name
                     )
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else None
+                if data is not None:
+                    watch_map(data, name)
         except FileNotFoundError as error:
             raise MissingFileError("expected a jar, found nothing", path=name) from error
         except OSError as error:
             raise StorageError(f"expected a jar, found {error.strerror}", path=name) from error
-        return cls(data, name)
+        return cls(data or b"", name)
 
     def read(self, entry: JarEntry, at_most: int = MAX_ENTRY_BYTES) -> bytes:
         """Return the bytes of an entry.

@@ -6,9 +6,9 @@
     Windows        bytes that a reader walks through until it has found what it needs
 
 Local files are memory-mapped. If a file shrinks under its map, the process ends with SIGBUS when it touches a page
-that no longer exists. Flink never changes a file, but a copy that is still running may, so the length is checked again
-before every span, and a file that became shorter raises `FileChangedError`. A file that shrinks between this check and
-the decoding of the span, some milliseconds later, is not detected. (Reading into memory instead would be safe, but on a
+that no longer exists, unless it survives that (`readers.lostpages`). Flink never changes a file, but a copy that is
+still running may, so the length is checked again before every span and after it was walked through, and a file that became
+shorter raises `FileChangedError`. (Reading into memory instead would be safe, but on a
 canonical savepoint in the page cache it copies every byte, which nothing else needs.)
 
 This module does not check whether a path may be opened: `readers.storage.location` does.
@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from readers.errors import CorruptDataError, FileChangedError, MissingFileError, ReaderError, StorageError
+from readers.lostpages import watch_map
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -368,6 +369,8 @@ class BufferStream(Stream):
     def release(self, start: int, length: int) -> None:
         if self._mapped is None:
             return
+        # What was read while the file became shorter may be zeros: the rest of a last page is no lost page.
+        self._check_length(self.size_bytes)
         mapped, offset = self._mapped
         # Whole pages only: the first and the last page may hold bytes that are still needed.
         first = -(-(offset + start) // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -493,6 +496,7 @@ class LocalFileSystem(FileSystem):
                 if size_bytes == 0:  # mmap refuses to map nothing
                     return BufferStream(location.path, b"", counter)
                 mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+                watch_map(mapped, location.path)
             finally:
                 os.close(descriptor)
         whole = np.frombuffer(mapped, dtype=np.uint8)

@@ -21,7 +21,7 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from catalog import CatalogError
-from readers import ReaderError
+from readers import ReaderError, take_lost_pages
 from service.errors import QueryError, SavepointError, is_full, query_error_of
 from service.settings import InvalidSettingError
 
@@ -103,5 +103,7 @@ def reported(message: str, code: int, options: Namespace) -> int:
     """Report an error in one line, with `--verbose` after a traceback; return the exit code."""
     if options.verbose:
         traceback.print_exc()
-    print(f"savepointdb: {' '.join(message.split())}", file=sys.stderr)
+    loss = take_lost_pages()
+    text = message if loss is None else str(loss)
+    print(f"savepointdb: {' '.join(text.split())}", file=sys.stderr)
     return code

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from readers import METADATA_FILE_NAME, load_machine
+from readers import METADATA_FILE_NAME, check_lost_pages, load_machine, survive_lost_pages
 from service.engines.registry import open_engines
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.engines.workers.messages import End
@@ -89,7 +89,9 @@ class WriteProcess:
             self._prepared(Path(folder), settings) as writing,
         ):
             if task.target is None:
-                return report_of(writing.preview)
+                report = report_of(writing.preview)
+                check_lost_pages()
+                return report
             self._advance(phase=Phase.WRITING)
             try:
                 preview = writing.write(task.target)
@@ -187,6 +189,7 @@ def main() -> NoReturn:
     task = WriteTask.of(content)
     if task.memory_bytes:
         limit_memory(task.memory_bytes)
+    survive_lost_pages()
     WriteProcess(channel, task).run()
     # Taking modules apart at exit takes longer than all that is left.
     os._exit(0)

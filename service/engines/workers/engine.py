@@ -290,9 +290,12 @@ class WorkerExecution(Execution):
         with self._lock:
             self._worker = None
         code = self._pool.discard(worker)
+        cut = "; a file became shorter while it was read, as in a copy that starts anew" * (
+            code == -signal.SIGBUS
+        )
         return self._failure or WorkerLostError(
             f"the process that ran the query ended{f' by {signal.Signals(-code).name}' if code < 0 else ''}",
-            hint="ask again; no other query was lost",
+            hint=f"ask again; no other query was lost{cut}",
         )
 
 
