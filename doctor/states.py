@@ -44,12 +44,12 @@ from doctor.rules.states import (
 from doctor.rules.types import CLASS_GONE, compare_constants
 from doctor.rules.upgrade import (
     CEP_PATTERN,
-    CONFIG_SNAPSHOT,
     SNAPSHOT_GONE,
     SQL_MEANING,
     gone_connector,
-    is_config_snapshot,
     is_gone,
+    old_snapshot,
+    old_type,
 )
 from doctor.samples import with_gone_classes, with_samples
 from readers import (
@@ -63,7 +63,6 @@ from readers import (
 
 _FIRST_WITH_TTL_MIGRATION = 2
 _FIRST_WITHOUT_SCALA = 2
-_FIRST_WITHOUT_CONFIG_SNAPSHOTS = (1, 17)
 _KRYO_5 = 5
 
 
@@ -208,6 +207,7 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
                 total |= changed
         if isinstance(node, KryoSerializer):
             total |= unloadable(node, context, at)
+        total |= old_type(node, context.flink, at)
         if context.is_upgrade:
             total |= gone_connector(node, at)
     return total
@@ -223,9 +223,8 @@ def _enum_now(enum: EnumSerializer, context: Context) -> EnumSerializer:
 def _gone(snapshot_classes: Iterable[str], context: Context, path: Path) -> Comparison:
     flink, total = context.flink, Comparison()
     for name in sorted(snapshot_classes):
-        if is_config_snapshot(name) and (flink.major, flink.minor) >= _FIRST_WITHOUT_CONFIG_SNAPSHOTS:
-            total |= found(CONFIG_SNAPSHOT, path, name)
-        elif is_gone(name) and flink.major >= _FIRST_WITHOUT_SCALA:
+        total |= old_snapshot(name, flink, path)
+        if is_gone(name) and flink.major >= _FIRST_WITHOUT_SCALA:
             total |= found(SNAPSHOT_GONE, path, name)
     return total
 

@@ -180,7 +180,7 @@ if TYPE_CHECKING:
     from readers.serializers.primitives import VoidNamespaceSerializer
     from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
     from readers.serializers.scala import ScalaCaseClassSerializer
-    from readers.serializers.table.rowdata import RowDataSerializer
+    from readers.serializers.table.rowdata import ExternalSerializer, RowDataSerializer
     from readers.serializers.tuples import ROW_KIND, EitherSerializer, RowSerializer, TupleSerializer
     from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC
     from readers.snapshots.registry import has_snapshot
@@ -262,6 +262,7 @@ __all__ = [
     "EitherSerializer",
     "Entry",
     "EnumSerializer",
+    "ExternalSerializer",
     "FileChangedError",
     "FileSystem",
     "GenericArraySerializer",
@@ -458,6 +459,7 @@ _HOMES = {
     "EitherSerializer": "readers.serializers.tuples:EitherSerializer",
     "Entry": "readers.formats.entry:Entry",
     "EnumSerializer": "readers.serializers.containers:EnumSerializer",
+    "ExternalSerializer": "readers.serializers.table.rowdata:ExternalSerializer",
     "FileChangedError": "readers.errors:FileChangedError",
     "FileSystem": "readers.storage.filesystems:FileSystem",
     "GenericArraySerializer": "readers.serializers.containers:GenericArraySerializer",

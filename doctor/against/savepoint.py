@@ -23,7 +23,7 @@ from readers import (
     StateName,
     StoredHeader,
 )
-from readers.metadata import StateRole
+from readers.metadata import KeyGroupsSavepointStateHandle, StateRole
 
 _FIRST_OF_2 = 5
 _TOLD = frozenset({Fact.OPERATORS, Fact.MAX_PARALLELISM, Fact.STATES})
@@ -93,6 +93,16 @@ def _with_missing(savepoint: Savepoint, operator: JobOperator) -> JobOperator:
     return replace(operator, problems=(*operator.problems, *map(str, missing)))
 
 
+def _format_of(source: Source) -> str:
+    """Return the layout of state files: `canonical`, or the backend that restores them.
+
+    RocksDB before 1.13, and its full checkpoints up to 1.15, have the canonical layout behind a handle that hashmap takes for its own.
+    """
+    if source.backend == "canonical" and not isinstance(source.recorded, KeyGroupsSavepointStateHandle):
+        return "rocksdb"
+    return source.backend
+
+
 def _operator(operator: Operator) -> JobOperator:
     recorded = operator.metadata
     states: dict[tuple[bool, str, StateKind], JobState] = {}
@@ -107,7 +117,7 @@ def _operator(operator: Operator) -> JobOperator:
         if keyed:
             key = key or source.key_serializer
             key_classes |= _key_classes(source)
-            formats.add(source.backend)
+            formats.add(_format_of(source))
         for name, entry in source.entries.items():
             if entry.kind not in _UNDESCRIBED:
                 meta = registered.get((name.name, entry.kind is StateKind.TIMER))

@@ -23,7 +23,7 @@ from doctor.rules.rule import (
 from doctor.rules.types import CLASS_NEEDED, class_changed
 from readers import KryoSerializer, Serializer
 
-_REWRITE = "convert the savepoint with `savepointdb convert`, or make the class a POJO before the upgrade"
+_REWRITE = "convert a savepoint of Flink 1.16 to 1.20 with `savepointdb convert`, or make the class a POJO before the upgrade"
 _LOOK = "check with --values: only the values tell"
 
 FIELDS_UNSEEN = Rule(
@@ -77,7 +77,7 @@ SERIALIZER_ADDED = Rule(
     verdict=Verdict.AS_IS,
     heap=FINE,
     rocksdb=LOSES,
-    remedy="restore with hashmap from a canonical savepoint once, or give the state a new name",
+    remedy="restore with hashmap from a canonical savepoint of Flink 1.13 or later once, or give the state a new name",
     evidence=("kryo-serializer-added2",),
 )
 ZONES = Rule(

@@ -116,7 +116,7 @@ MAP_KEY_MIGRATED = Rule(
     heap=FINE,
     rocksdb=FAILS_REGISTER,
     flink="migration for MapState currently only allows value schema evolutions",
-    remedy="restore with hashmap from a canonical savepoint once, or keep the key",
+    remedy="restore with hashmap from a canonical savepoint of Flink 1.13 or later once, or keep the key",
     evidence=("nested-add-field-map-key", "nested-add-field-broadcast-key"),
 )
 TTL_1 = Rule(
@@ -165,7 +165,7 @@ NATIVE_FORMAT = Rule(
     heap=FAILS_RESTORE,
     rocksdb=FAILS_RESTORE,
     flink="EOFException; ClassCastException of the state handle",
-    remedy="restore it with its own backend, and take a canonical savepoint: all backends read these",
+    remedy="restore it with its own backend in Flink 1.13 or later, and take a canonical savepoint there: all backends read these",
     evidence=("backend-native", "o.a.f.runtime.state.heap.HeapRestoreOperation"),
 )
 STATE_API = Rule(

@@ -6,8 +6,9 @@ The lists come from the class files of all jars of Flink 1.20.3 and 2.3.0.
 from __future__ import annotations
 
 from doctor.rules.context import Comparison, Path, found
-from doctor.rules.rule import DOUBT, FAILS_RESTORE, RISK, Rule
-from readers import KryoSerializer, Serializer
+from doctor.rules.rule import DOUBT, FAILS_RESTORE, FINE, RISK, UNREADABLE_ACCESS, Rule
+from doctor.versions import FlinkVersion
+from readers import ExternalSerializer, KryoSerializer, Serializer
 
 SNAPSHOT_GONE = Rule(
     id="snapshot-class-gone",
@@ -46,8 +47,50 @@ CONFIG_SNAPSHOT = Rule(
     heap=FAILS_RESTORE,
     rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException, or IOException of an unknown version",
-    remedy="restore it with Flink 1.8 to 1.16 first, and take a savepoint there",
+    remedy=(
+        "restore it with Flink 1.8 to 1.16 first (1.8 to 1.10 if rocksdb has states with a Row), and take a savepoint there"
+    ),
     evidence=("o.a.f.api.common.typeutils.TypeSerializerConfigSnapshot",),
+)
+OLD_ROW = Rule(
+    id="row-of-1-7",
+    change="1.11 to 1.16: a `Row` in a savepoint of before 1.8",
+    effect="rocksdb reads the rows as if they had a row kind: a row with a null, or with 7 or 8 fields, fails or gets other values",
+    heap=FINE,
+    rocksdb=UNREADABLE_ACCESS,
+    flink="EOFException",
+    remedy="restore it with Flink 1.8 to 1.10 first, and take a savepoint there",
+    evidence=("o.a.f.api.java.typeutils.runtime.RowSerializer$RowSerializerConfigSnapshot",),
+)
+OLD_KRYO_ROW = Rule(
+    id="kryo-row-of-1-10",
+    change="1.11 or newer: a `Row` that Kryo of Flink 1.10 or older wrote",
+    effect="Kryo expects other fields in a Row since 1.11: hashmap fails at restore, rocksdb at the first access",
+    heap=FAILS_RESTORE,
+    rocksdb=UNREADABLE_ACCESS,
+    flink="KryoException",
+    remedy="stay with Flink 1.8 to 1.10, or start the operator without this state",
+    evidence=("o.a.f.types.Row",),
+)
+OLD_SQL = Rule(
+    id="sql-of-1-10",
+    change="1.11 or newer: state of a SQL query that Flink 1.9 or 1.10 wrote",
+    effect="the whole operator fails when its state file is opened: Flink 1.11 gave the classes of SQL's data other names",
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
+    flink="ClassNotFoundException",
+    remedy="start the query without this state",
+    evidence=("o.a.f.table.runtime.typeutils.BaseRowSerializer$BaseRowSerializerSnapshot",),
+)
+OLD_EXTERNAL = Rule(
+    id="sql-aggregates-of-1-12",
+    change="1.13 or newer: state of a SQL query of Flink 1.12 with values of user-defined or DISTINCT aggregates",
+    effect="the whole operator fails when its state file is opened: 1.13 expects one byte more in the snapshot of such a value",
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
+    flink="IOException: Corrupt data, magic number mismatch",
+    remedy="start the query without this state",
+    evidence=("o.a.f.table.runtime.typeutils.ExternalSerializer$ExternalSerializerSnapshot",),
 )
 OTHER_FLINK = Rule(
     id="new-job-of-other-flink",
@@ -78,7 +121,23 @@ CEP_PATTERN = Rule(
     evidence=("cep-pattern-changed",),
 )
 
-RULES = (SNAPSHOT_GONE, CONFIG_SNAPSHOT, CONNECTOR_GONE, OTHER_FLINK, SQL_MEANING, CEP_PATTERN)
+_FIRST_WITHOUT_CONFIG_SNAPSHOTS = (1, 17)
+_FIRST_WITH_ROW_KINDS = (1, 11)
+_FIRST_WITH_ROW_DATA = (1, 11)
+_LAST_WITHOUT_INPUT_FLAG = (1, 12)
+
+RULES = (
+    SNAPSHOT_GONE,
+    CONFIG_SNAPSHOT,
+    OLD_ROW,
+    OLD_KRYO_ROW,
+    OLD_SQL,
+    OLD_EXTERNAL,
+    CONNECTOR_GONE,
+    OTHER_FLINK,
+    SQL_MEANING,
+    CEP_PATTERN,
+)
 
 _SCALA = "org.apache.flink.api.scala."
 _GONE_PREFIXES = (
@@ -96,6 +155,21 @@ _GONE = frozenset(
         "org.apache.flink.formats.avro.typeutils.AvroSerializer$AvroSchemaSerializerConfigSnapshot",
     }
 )
+_OLD_SQL = frozenset(
+    f"org.apache.flink.table.runtime.typeutils.{name}Serializer${name}SerializerSnapshot"
+    for name in (
+        "BaseArray",
+        "BaseMap",
+        "BaseRow",
+        "BinaryGeneric",
+        "BinaryRow",
+        "BinaryString",
+        "Decimal",
+        "SqlTimestamp",
+    )
+)
+_ROW_CONFIG = "org.apache.flink.api.java.typeutils.runtime.RowSerializer$RowSerializerConfigSnapshot"
+_ROW = "org.apache.flink.types.Row"
 _CONNECTORS = ("org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition",)
 
 
@@ -105,6 +179,29 @@ def is_config_snapshot(snapshot_class: str) -> bool:
     Flink: FLINK-29807
     """
     return "Config" in snapshot_class.rpartition(".")[2] and snapshot_class not in _GONE
+
+
+def old_snapshot(snapshot_class: str, flink: FlinkVersion, path: Path) -> Comparison:
+    """Return the finding about a snapshot class that a newer version of Flink 1.x misreads, or does not have."""
+    release = flink.major, flink.minor
+    if is_config_snapshot(snapshot_class) and release >= _FIRST_WITHOUT_CONFIG_SNAPSHOTS:
+        return found(CONFIG_SNAPSHOT, path, snapshot_class)
+    if snapshot_class == _ROW_CONFIG and release >= _FIRST_WITH_ROW_KINDS:
+        return found(OLD_ROW, path, snapshot_class)
+    if snapshot_class in _OLD_SQL and release >= _FIRST_WITH_ROW_DATA:
+        return found(OLD_SQL, path, snapshot_class)
+    return Comparison()
+
+
+def old_type(node: Serializer, flink: FlinkVersion, path: Path) -> Comparison:
+    """Return the finding about a type that a newer version of Flink 1.x misreads."""
+    release = flink.major, flink.minor
+    if isinstance(node, KryoSerializer):
+        if node.type_class == _ROW and not node.settings.has_row_kinds and release >= _FIRST_WITH_ROW_KINDS:
+            return found(OLD_KRYO_ROW, path, _ROW)
+    elif isinstance(node, ExternalSerializer) and node.is_of_1_12 and release > _LAST_WITHOUT_INPUT_FLAG:
+        return found(OLD_EXTERNAL, path, node.type_name)
+    return Comparison()
 
 
 def is_gone(snapshot_class: str) -> bool:

@@ -381,8 +381,14 @@ class WrappingSerializer(Serializer):
         return self.inner.encode(value)
 
 
+@dataclass(frozen=True)
 class ExternalSerializer(WrappingSerializer):
-    """Converts external data to internal data, whose bytes it writes."""
+    """Converts external data to internal data, whose bytes it writes.
+
+    `is_of_1_12`: its snapshot does not say whether the input is internal.
+    """
+
+    is_of_1_12: bool = field(default=False, compare=False)
 
     java_class = TABLE + "ExternalSerializer"
 
@@ -605,7 +611,8 @@ def _external(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
     data_type = read_object(snapshot.cursor)
     # 1.12 does not write whether the input is internal, and has the same version.
-    if not snapshot.is_at_nested():
+    is_of_1_12 = snapshot.is_at_nested()
+    if not is_of_1_12:
         snapshot.cursor.boolean()
     (inner,) = snapshot.nested(1)
     # Only the `DataType` holds the names of the row's own fields.
@@ -613,7 +620,7 @@ def _external(snapshot: Snapshot) -> Serializer:
         kind = logical_type_of(data_type.field("logicalType"))
         if isinstance(kind, RowType) and len(kind.fields) == len(inner.row.fields):
             inner = inner.with_names(tuple(name for name, _ in kind.fields))
-    return ExternalSerializer(inner)
+    return ExternalSerializer(inner, is_of_1_12)
 
 
 def _linked_list(snapshot: Snapshot) -> Serializer:
