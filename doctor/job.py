@@ -100,6 +100,7 @@ class JobOperator:
         problems: why some of its states are not known.
         in_flight: True if records in flight are recorded with it.
         raw: True if it has raw state, which no serializer describes.
+        lacks_timers: True if its windows have no timers in the savepoint.
         opened: the operator of the savepoint that this was read from; None for other kinds of facts.
         assumed: True if what is not known of its types was taken from the savepoint.
     """
@@ -117,6 +118,7 @@ class JobOperator:
     problems: tuple[str, ...] = ()
     in_flight: bool = False
     raw: bool = False
+    lacks_timers: bool = False
     opened: Operator | None = None
     assumed: bool = False
 

@@ -25,6 +25,7 @@ from doctor.rules.states import (
     NATIVE_FORMAT,
     RAW_STATE,
     STATES_UNREAD,
+    TIMERS_LEFT_OUT,
 )
 from doctor.states import (
     StateId,
@@ -233,6 +234,8 @@ def _with_keys(
         findings.append(
             Finding(rule=NATIVE_FORMAT, detail=f"{', '.join(sorted(old.formats))} → {context.backend}")
         )
+    if old.lacks_timers:
+        findings.append(Finding(rule=TIMERS_LEFT_OUT))
     effects = [(finding, finding.rule.effect_in(context.backend, keyed=True)) for finding in findings]
     risks = tuple(
         risk_of(finding, effect)

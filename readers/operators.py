@@ -21,6 +21,7 @@ from readers.outlines import handle_outline, operator_outline
 from readers.serializers.base import Serializer
 from readers.serializers.named import serializer_named
 from readers.serializers.pojo import known_subclasses, with_subclasses
+from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.stateinfo.refinement import Contradiction, Knowledge
 from readers.states import State, StatePart, UnreadHandle
 from readers.storage.location import SavepointLocation
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from readers.connectors.layout import Layout
     from readers.jobclasses.jobclasses import JobClasses
 
+_LEFT_OUT = Contradiction(
+    "this savepoint holds none for the windows: Flink leaves timers on the heap out of native savepoints of RocksDB, and a restored job "
+    "never fires these windows",
+    source="timers",
+)
 # Up to so many subtasks the files that lead to the entries (MANIFEST) are fetched with the headers: a lookup waits twice less.
 _FEW_SUBTASKS = 8
 _OF_CONNECTORS = frozenset({StateKind.OPERATOR_LIST, StateKind.COORDINATOR})
@@ -89,6 +95,11 @@ class Operator:
     def unread(self) -> tuple[UnreadHandle, ...]:
         """The handles that cannot be opened; reads the headers of all state files of the operator."""
         return tuple(self._collected.unread)
+
+    @property
+    def lacks_timers(self) -> bool:
+        """True if it has windows and no timers: native savepoints of RocksDB lack timers on the heap, and Flink restores none."""
+        return bool(self._collected.windows_without_timers())
 
     @property
     def repeated_timers(self) -> frozenset[int]:
@@ -378,6 +389,9 @@ class StateCollector:
 
     def states(self) -> tuple[State, ...]:
         """Return the states; a family of which no handle can be opened is one state with a name in parentheses."""
+        for state in self.windows_without_timers():
+            known = self.contradictions[state]
+            self.contradictions[state] = known if _LEFT_OUT in known else (*known, _LEFT_OUT)
         states = [
             self._state(kind, name, self.families[kind, name], tuple(parts))
             for (kind, name), parts in self.parts.items()
@@ -398,6 +412,20 @@ class StateCollector:
             contradictions=self.contradictions.get((kind, name), ()),
         )
 
+    def windows_without_timers(self) -> frozenset[StateId]:
+        """Return the states of windows in RocksDB's own files, if the operator has no timers: those on the heap were left out.
+
+        Operators with windows have a timer service always. It is a state, also without timers, where RocksDB keeps these.
+        """
+        has_timers = any(kind is StateKind.TIMER for kind, _ in self.parts)
+        if has_timers or any(subtask.raw_keyed_state for subtask in self.operator.subtasks):
+            return frozenset()
+        return frozenset(
+            state
+            for state, (part, *_) in self.parts.items()
+            if part.source.backend == "rocksdb" and _is_of_windows(part.entry)
+        )
+
     def share_subclasses(self) -> None:
         """Give every state the subclasses of a POJO that any subtask or state describes."""
         parts = [part for parts in self.parts.values() for part in parts]
@@ -415,6 +443,10 @@ class StateCollector:
                 for source in self.sources()
             }
         )
+
+
+def _is_of_windows(entry: Entry) -> bool:
+    return entry.namespace is not None and not isinstance(entry.namespace, VoidNamespaceSerializer)
 
 
 def _recognised(states: tuple[State, ...]) -> dict[str, Layout]:

@@ -142,6 +142,7 @@ def _operator(operator: Operator) -> JobOperator:
         key_classes=key_classes,
         states=tuple(replace(state, places=tuple(places[own])) for own, state in states.items()),
         formats=frozenset(formats),
+        lacks_timers=operator.lacks_timers,
         problems=tuple(str(handle.error) for handle in operator.unread),
         in_flight=StateRole.CHANNEL in roles,
         raw=any(entry.kind in _RAW for source in operator.sources for entry in source.entries.values()),

@@ -168,6 +168,15 @@ NATIVE_FORMAT = Rule(
     remedy="restore it with its own backend in Flink 1.13 or later, and take a canonical savepoint there: all backends read these",
     evidence=("backend-native", "o.a.f.runtime.state.heap.HeapRestoreOperation"),
 )
+TIMERS_LEFT_OUT = Rule(
+    id="heap-timers-left-out",
+    change="windows in a native savepoint of rocksdb, taken from a job with timers on the heap",
+    effect="the savepoint holds no timers, and Flink restores none: the windows in it never fire, and no error is raised",
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy="take a canonical savepoint of the running job instead, or restore a retained checkpoint: both hold these timers",
+    evidence=("o.a.f.contrib.streaming.state.snapshot.RocksNativeFullSnapshotStrategy",),
+)
 STATE_API = Rule(
     id="state-api-changed",
     change="a state of the synchronous state API is declared by the asynchronous one (`enableAsyncState`), or the reverse",
@@ -274,6 +283,7 @@ RULES = (
     TTL_2,
     TIMERS_CHANGED,
     NATIVE_FORMAT,
+    TIMERS_LEFT_OUT,
     STATE_API,
     STATES_UNREAD,
     IN_FLIGHT,

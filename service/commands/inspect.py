@@ -65,6 +65,12 @@ def _lines(database: Database) -> Iterator[str]:
     if len(odd):
         yield f"\n{counted(len(odd), 'state')} not decoded, or not all of it"
         yield from section_lines(odd, _NOTES, screen_width(None))
+    noted = states.filter(
+        pc.and_(pc.equal(states["decode_status"], "decoded"), pc.is_valid(states["decode_note"]))
+    )
+    if len(noted):
+        yield f"\n{counted(len(noted), 'decoded state')} with a note"
+        yield from section_lines(noted, _NOTES, screen_width(None))
     missing = _missing_files(database)
     if len(missing):
         yield f"\n{counted(len(missing), 'file')} missing or cut: what needs them cannot be read"

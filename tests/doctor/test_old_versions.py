@@ -81,3 +81,10 @@ def test_what_newer_versions_make_of_the_state_of_old_jobs(
     }
     assert (of_operators | of_states) - {None} == rules
     assert report.outcome is (Outcome.FAILS if rules else Outcome.RESTORES)
+
+
+def test_windows_of_a_native_savepoint_without_timers_are_lost(tmp_path: Path) -> None:
+    report = doctor.check(unpack_old(tmp_path, "heaptimers") / "native", flink="1.20", backend="rocksdb")
+
+    assert (report.outcome, report.loses_data) == (Outcome.RESTORES, True)
+    assert [one.rule for one in report.operators if one.loses_data] == ["heap-timers-left-out"] * 6

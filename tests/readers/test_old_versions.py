@@ -177,3 +177,28 @@ def test_texts_in_the_views_of_flink_1_9_are_texts(folder: Path) -> None:
     assert sorted(row["map_key"] for row in rows["5f4a0d agg1$valueToOrderMapView"]) == sorted(joined)
     assert joined["kéy-8"] == ",".join(["kéy-8"] * 6)
     assert {len(text.split(",")) for text in joined.values()} == {3, 4, 5, 6, 7}
+
+
+def test_windows_without_timers_in_a_native_savepoint_say_so(tmp_path: Path) -> None:
+    savepoint = Savepoint(unpack_old(tmp_path, "heaptimers") / "native")
+    notes = {
+        (state.name, state.status, state.note.partition(":")[0])
+        for operator in savepoint.operators
+        for state in operator.states
+        if operator.lacks_timers
+    }
+    others = {
+        state.note
+        for operator in savepoint.operators
+        for state in operator.states
+        if not operator.lacks_timers
+    }
+    savepoint.close()
+
+    assert notes == {
+        ("window-contents", DECODED, "timers"),
+        ("count", DECODED, "timers"),
+        ("merging-window-set", DECODED, ""),
+        ("fired-global", DECODED, ""),
+    }
+    assert others == {""}

@@ -1,4 +1,4 @@
-"""Unpacks `tests/data/versions/jobs.tar.xz`: what jobs of Flink 1.7 to 1.13 wrote, and what they put in."""
+"""Unpacks archives of `tests/data/versions`, such as `jobs`: what jobs of Flink 1.7 to 1.13 wrote, and what they put in."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from tests.support.paths import DATA
 
 
-def unpack_old(folder: Path) -> Path:
-    """Unpack all of it into a folder, and return the folder."""
-    data = lzma.decompress((DATA / "versions" / "jobs.tar.xz").read_bytes())
+def unpack_old(folder: Path, archive: str = "jobs") -> Path:
+    """Unpack an archive into a folder, and return the folder."""
+    data = lzma.decompress((DATA / "versions" / f"{archive}.tar.xz").read_bytes())
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         tar.extractall(folder, filter="data")
     return folder

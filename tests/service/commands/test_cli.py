@@ -23,6 +23,7 @@ from service import cli
 from service.commands.sources import roots_of
 from tests.support.damaged import write_in_files
 from tests.support.objectstore import ObjectStore, Proxy
+from tests.support.oldversions import unpack_old
 from tests.support.paths import DATA
 from tests.support.waiting import PATIENCE_S, awaited
 
@@ -264,6 +265,14 @@ def test_inspect_shows_operators_states_and_sizes(run: Any) -> None:
     ):
         assert word in text
     assert text.rstrip().endswith("all of it decodes")
+
+
+def test_inspect_shows_the_notes_of_decoded_states(run: Any, tmp_path: Path) -> None:
+    code, output, _ = run("inspect", str(unpack_old(tmp_path, "heaptimers") / "native"))
+
+    assert code == 0
+    assert "8 decoded states with a note" in output.decode()
+    assert "timers: this savepoint holds none for the windows" in output.decode()
 
 
 def test_inspect_as_json_has_all_columns(run: Any) -> None:
