@@ -404,12 +404,20 @@ class State:
             return ()
         return tuple(error for part in self.parts if (error := part.undescribed()))
 
+    @cached_property
+    def _broken(self) -> tuple[ReaderError, ...]:
+        """The errors of parts whose objects of Kryo are laid out otherwise than their classes say; of small states."""
+        if not self._is_looked_at:
+            return ()
+        tried = (part.misfit(_LOOKED_BYTES)[1] for part in self.parts if part.entry.holds_objects)
+        return tuple(error.within(self.name) for error in tried if error is not None)
+
     @property
     def status(self) -> str:
         """One of four words.
 
         `decoded`; `partial` if a part of a value, or some values, are shown as bytes; `raw` if a whole key or value is;
-        `unreadable` if a file that may have a part of the state cannot be read.
+        `unreadable` if a file that may have a part of the state cannot be read, or its objects of Kryo cannot.
         """
         if self.unread or self.damages:
             return UNREADABLE
@@ -418,6 +426,8 @@ class State:
         problems = list(self.entry.problems())
         if any(not problem.sized for problem in problems):
             return RAW
+        if self._broken:
+            return UNREADABLE
         return PARTIAL if problems or self._undescribed else DECODED
 
     @property
@@ -430,6 +440,8 @@ class State:
         ):
             reasons.append(_UNDIVIDED)
         reasons += [f"{'.'.join(error.breadcrumbs)}: {error.message}" for error in self._undescribed]
+        if all(problem.sized for problem in problems):
+            reasons += [f"{'.'.join(error.breadcrumbs)}: {error.message}" for error in self._broken]
         if not self._is_looked_at and any(part.is_open for part in self.parts):
             reasons.append(_UNLOOKED)
         failures = [str(error) for error in (*(handle.error for handle in self.unread), *self.damages)]

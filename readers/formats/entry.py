@@ -40,7 +40,7 @@ from readers.headers.metainfo import (
 )
 from readers.serializers.base import OpaqueSerializer, Problem, Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer
-from readers.serializers.kryo.trees import in_older_version
+from readers.serializers.kryo.trees import holds_objects, in_older_version
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 
@@ -119,6 +119,11 @@ class Entry:
     def is_open(self) -> bool:
         """True if a value may be of a class that the savepoint does not describe; its bytes have a column of their own."""
         return self.value is not None and self.value.is_open and not self.is_raw("value")
+
+    @property
+    def holds_objects(self) -> bool:
+        """True if it has objects of Kryo that are neither numbers nor plain texts."""
+        return any(map(holds_objects, self.serializers()))
 
     @property
     def is_assumed(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from readers.errors import CorruptDataError
 from readers.jobclasses.jobclasses import JobClasses
 from readers.keygroups import operator_id_of
 from readers.savepoint import Savepoint
-from readers.states import DECODED, State
+from readers.states import DECODED, UNREADABLE, State
 from tests.support.expected import rows_of, shown_name
 from tests.support.notation import json_text, normal, without_types
 from tests.support.oldversions import unpack_old
@@ -202,3 +204,53 @@ def test_windows_without_timers_in_a_native_savepoint_say_so(tmp_path: Path) -> 
         ("fired-global", DECODED, ""),
     }
     assert others == {""}
+
+
+def damaged(folder: Path, snapshot: str, target: Path, before: bytes, after: bytes) -> Path:
+    """Copy a savepoint, with other bytes in the place where its files have `before` for the first time."""
+    assert len(before) == len(after)
+    shutil.copytree(directory_of(folder, snapshot), target)
+    file = next(path for path in sorted(target.iterdir()) if before in path.read_bytes())
+    file.write_bytes(file.read_bytes().replace(before, after, 1))
+    return target
+
+
+def states_of(savepoint: Savepoint, operator_id: str) -> dict[str, State]:
+    (operator,) = (one for one in savepoint.operators if one.operator_id.startswith(operator_id))
+    return {state.name: state for state in operator.states}
+
+
+def test_a_damaged_state_of_a_heap_leaves_the_others_readable(folder: Path, tmp_path: Path) -> None:
+    snapshot = "1.9.3/sqlx-heap/sp-1"
+    # The first text stands in the map of the first state of a key group; the length before it is changed.
+    text = "kéy-5".encode()
+    path = damaged(folder, snapshot, tmp_path / "new", b"\0\0\0\x06" + text, b"\x7f\0\0\x06" + text)
+    whole, broken = Savepoint(directory_of(folder, snapshot)), Savepoint(path)
+
+    before, after = states_of(whole, "5f4a0d"), states_of(broken, "5f4a0d")
+    failed = {}
+    for name, state in after.items():
+        try:
+            assert list(rows_of(state)) == list(rows_of(before[name])), name
+        except CorruptDataError as error:
+            failed[name] = error.message.partition(";")[0]
+    assert failed == {
+        "agg1$valueToOrderMapView": "expected a count or length, found 2130706438 with 338 bytes left"
+    }
+
+
+def test_a_state_whose_objects_of_kryo_cannot_be_read_is_not_called_decoded(
+    folder: Path, tmp_path: Path
+) -> None:
+    objects = b"[Ljava.lang.Object" + bytes((ord(";") | 0x80,))
+    path = damaged(folder, "1.8.3/sql-rocks/sp-1", tmp_path / "new", objects + b"\x01", objects + b"\x7f")
+    savepoint = Savepoint(path)
+
+    states = states_of(savepoint, "138fed")
+
+    assert {name: state.status for name, state in states.items() if state.status != DECODED} == {
+        "agg1$distinctValueMap": UNREADABLE
+    }
+    assert "expected one of 1 objects, found 125" in states["agg1$distinctValueMap"].note
+    with pytest.raises(CorruptDataError, match="expected one of 1 objects, found 125"):
+        list(states["agg1$distinctValueMap"].read())

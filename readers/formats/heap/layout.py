@@ -324,6 +324,12 @@ class HeapKeyGroupReader:
             return self._walk_over(state, region, count)
         except UnsupportedSerializerError as error:
             return self._end(region, state, unseen, error)
+        except CorruptDataError as error:
+            # The states behind a damaged one are still there: their own bytes tell where they begin.
+            try:
+                return self._end(region, state, unseen, error)
+            except UncertainEndError:
+                raise error.within(self._states[state][0]) from error
         except ReaderError as error:
             raise error.within(self._states[state][0]) from error
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.decode.program import Program
-from readers.errors import ReaderError, UnsupportedSerializerError
+from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.beginning import first_offset, header_outline, regions_of, small_or_header
 from readers.formats.differing import CollectedPages, DifferingPages, PagesAnew
 from readers.formats.entry import Entry, EntryLayout, StateKind
@@ -214,7 +214,7 @@ class HeapSource(KeyedStreamSource):
             try:
                 body = self._body(self.stream.span(*region[1:]), *region)
                 return reader.order(body.data, body.first, body.last)
-            except UnsupportedSerializerError:
+            except (UnsupportedSerializerError, CorruptDataError):
                 continue
         return ()
 

@@ -240,6 +240,19 @@ def inform(
     return rebuild(serializer, inform_node)
 
 
+def holds_objects(serializer: Serializer) -> bool:
+    """Return whether a type tree has objects of Kryo that are neither numbers nor plain texts: no frame marks their ends."""
+    found = []
+
+    def note(node: Serializer) -> Serializer:
+        if isinstance(node, KryoSerializer) and number_type(node.settings, node.type_class) is None:
+            found.append(not is_text(node.settings, node.type_class))
+        return node
+
+    rebuild(serializer, note)
+    return any(found)
+
+
 def in_older_version(serializer: Serializer) -> Serializer:
     """Return a type tree as the Kryo before its own wrote it; the same one if there was none before."""
 

@@ -35,6 +35,15 @@ def inform(
     return kryo.inform(serializer, version, classes, descriptors, class_files, has_row_kinds=has_row_kinds)
 
 
+def holds_objects(serializer: Serializer) -> bool:
+    """Return whether a type tree has objects of Kryo that are neither numbers nor plain texts."""
+    if _SERIALIZERS not in sys.modules:
+        return False
+    from readers.serializers.kryo import serializer as kryo
+
+    return kryo.holds_objects(serializer)
+
+
 def in_older_version(serializer: Serializer) -> Serializer:
     """Return a type tree as the Kryo before its own wrote it; the same one if there was none before."""
     if _SERIALIZERS not in sys.modules:
