@@ -1,5 +1,6 @@
 """Savepoints in any Spark session: the PySpark data source `savepoint`.
 
+    >>> os.environ["PYSPARK_PYTHON"] = sys.executable  # before the session starts: Spark's own choice is `python3`
     >>> from service.spark import SavepointDataSource
     >>> spark.dataSource.register(SavepointDataSource)
     >>> spark.read.format("savepoint").option("table", "aggregate__count").load("/savepoints/savepoint-42")

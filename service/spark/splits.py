@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import pickle
+import signal
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ _MOST_PARTITION_BYTES = 512 << 20
 _LEAST_PARTITION_BYTES = 1 << 20
 # A partition is pickled whole: many small splits would make it large.
 _MOST_SPLITS = 256
+_CLOSED = frozenset({signal.SIGPIPE})
 
 
 class SplitReader:
@@ -49,11 +51,14 @@ class SplitReader:
             SavepointSourceError: carries an error of the readers, the catalog or DuckDB.
         """
         with carried():
+            outlive_connections()
             rows = (batch for split in splits for batch in split.read())
             partial = self._partial
             for batch in rebatched(rows, BATCH_ROWS) if partial is None else partial.of(rows):
                 schema = batch.schema if partial is None else partial.schema
+                end_with_the_socket()
                 yield to_wire(batch, wire_schema(schema, self._nanoseconds))
+                outlive_connections()
             spare_the_collector()
 
     def savepoint(self, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -169,6 +174,26 @@ def _combined(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
     together = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     for start in range(0, together.num_rows, rows):
         yield together.slice(start, rows)
+
+
+def end_with_the_socket() -> None:
+    """Let Spark's Python worker end in silence if Spark does not read the rows that it writes next.
+
+    When a LIMIT has its rows, Spark closes the socket to the worker. The worker would print a traceback of the BrokenPipeError
+    and end; users take that for a failed query. With the default action of SIGPIPE it ends at the write.
+    """
+    if TaskContext.get() is not None:
+        # Ignoring the signal first removes one that waits because this thread has blocked it.
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _CLOSED)
+
+
+def outlive_connections() -> None:
+    """Turn a write to a closed connection, such as one to an object store, into an error; in threads that start now, for ever."""
+    if TaskContext.get() is not None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _CLOSED)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+import savepointdb
 from catalog import Split
 from readers.storage.location import ReadCounter
 from tests.support.paths import DATA, PROJECT
@@ -38,6 +40,37 @@ def session(spark: SparkSession) -> SparkSession:
 
 def read(session: SparkSession, path: Path, table: str, **options: str) -> DataFrame:
     return session.read.format("savepoint").options(table=table, **options).load(str(path))
+
+
+def test_the_file_in_the_documentation_runs_as_it_is(tmp_path: Path) -> None:
+    # Of so many rows the first ones fill the socket: Spark closes it while its worker still writes.
+    savepoint, rows = tmp_path / "large", "SELECT 'k' || a AS key, a AS value FROM range(300000) t(a)"
+    savepointdb.connect(WORDCOUNT).write(savepoint, f"INSERT INTO aggregate__count (key, value) {rows}")
+    page = (PROJECT / "docs" / "scale.md").read_text(encoding="utf-8")
+    code = (
+        page.partition("```python\n")[2]
+        .partition("```")[0]
+        .replace("/savepoints/savepoint-42", str(savepoint))
+    )
+    (tmp_path / "file.py").write_text(code)
+    # As in an environment that is not activated: another Python is the first of that name.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(Path(sys.base_prefix, "bin", "python3"))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    environment["PATH"] = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+
+    ended = subprocess.run(
+        [sys.executable, str(tmp_path / "file.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert ended.returncode == 0
+    assert "only showing top 20 rows" in ended.stdout
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize("pushdown", ["false", "true"])
