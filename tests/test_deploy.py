@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
+import tomllib
 
 import pytest
 
@@ -83,6 +84,24 @@ def test_the_workflow_runs_ci_and_publishes_what_was_tried() -> None:
     assert "refs/tags/v" in publish["if"]
     assert (workflow["permissions"], publish["permissions"]) == ({"contents": "read"}, {"id-token": "write"})
     assert not any("run" in step for step in publish["steps"])
+
+
+def test_a_release_is_tried_on_every_python_that_the_package_names() -> None:
+    package = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    workflow = yaml.safe_load((PROJECT / ".github" / "workflows" / "ci.yml").read_text())
+    (setup,) = [
+        step["with"]
+        for step in workflow["jobs"]["build"]["steps"]
+        if "python-version" in step.get("with", {})
+    ]
+    script = re.search(
+        r"^VERSIONS = \((.*)\)$", (PROJECT / "scripts" / "try-release").read_text(), re.MULTILINE
+    )
+    found = re.findall(r":: (3\.\d+)$", "\n".join(package["classifiers"]), re.MULTILINE)
+
+    assert script is not None
+    assert found == ["3.11", "3.12", "3.13", "3.14"]
+    assert setup["python-version"].split() == re.findall(r'"(.*?)"', script[1]) == found
 
 
 def test_a_tag_gives_its_minor_version_a_site_beside_those_of_others() -> None:
