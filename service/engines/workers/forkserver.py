@@ -28,6 +28,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from readers import compile_all, warm
 from service.engines.registry import local_engine
@@ -36,7 +37,7 @@ from service.engines.workers.worker import Worker, yield_to_the_server
 from service.sql.parser import load_dialect
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Answer requests of the server until it is gone."""
     control = socket.socket(fileno=int(sys.argv[1]))
     end_with(int(sys.argv[2]))
@@ -62,7 +63,8 @@ def main() -> None:
     while True:
         request, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not request:
-            return
+            # Frozen objects are never freed: DuckDB's bindings would report theirs as leaks when the interpreter ends.
+            os._exit(0)
         if request == FORK:
             with socket.socket(fileno=descriptors[0]) as connection:
                 answer = _fork(connection, work)

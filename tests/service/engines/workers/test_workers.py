@@ -33,6 +33,7 @@ from service.engines.workers import WorkerEngine
 from service.engines.workers import engine as engine_module
 from service.engines.workers import pool as pool_module
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
+from service.engines.workers.forks import ForkServer
 from service.engines.workers.messages import End, small_batches
 from service.errors import (
     ColumnNotFoundError,
@@ -303,6 +304,16 @@ def test_the_fork_server_can_be_lost_without_a_query(service: Service) -> None:
             )
         assert answers == [[(50_000_000,)]] * 4
         assert sum(batch.num_rows for batch in query.batches()) > 1_900_000
+
+
+@pytest.mark.slow
+def test_a_fork_server_ends_with_its_service_and_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with closing(ForkServer(Settings(), 0)) as forks:
+        forks.wait_until_ready()
+        forks._control.close()
+        forks._process.wait(PATIENCE_S)
+
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.slow
