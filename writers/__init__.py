@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     )
     from writers.files import FilesMode
     from writers.hashes import key_groups_of
+    from writers.identities import differing
     from writers.kernels import COMPILED_UNITS
     from writers.keyed.rewrite import RewriteKeyedState, merged_edits
     from writers.keyed.trial import try_types
@@ -148,6 +149,7 @@ __all__ = [
     "WithNewerFlink",
     "WriterError",
     "check_created",
+    "differing",
     "done",
     "fitted",
     "holds_older_objects",
@@ -216,6 +218,7 @@ _HOMES = {
     "WithNewerFlink": "writers.edits:WithNewerFlink",
     "WriterError": "writers.errors:WriterError",
     "check_created": "writers.creation.verification:check_created",
+    "differing": "writers.identities:differing",
     "done": "writers.elsewhere.parcels:done",
     "Store": "writers.stores.store:Store",
     "StoreRequests": "writers.stores.requests:StoreRequests",

@@ -24,6 +24,18 @@ def identities(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
     return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
 
 
+def differing(olds: Sequence[pa.Array], news: Sequence[pa.Array]) -> pa.Array:
+    """Return whether any of the values of a row is another one; nulls and NaN as `identities` sees them.
+
+    Args:
+        olds: columns; at least one.
+        news: as many columns, of the same types and lengths.
+    """
+    numbers = identities([pa.concat_arrays(pair) for pair in zip(olds, news, strict=True)])
+    length = len(olds[0])
+    return pa.array(numbers[:length] != numbers[length:])
+
+
 def _numbers(array: pa.Array) -> NDArray[np.int64]:
     """Return a number for each value, -1 for null."""
     kind = array.type

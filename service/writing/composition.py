@@ -77,12 +77,28 @@ def place_columns(statement: RowStatement) -> str:
     return f"{alias}.{STATE}, {alias}.{GROUP}, {alias}.{ROW}"
 
 
-def select_places(statement: RowStatement, assignments: Sequence[Assignment]) -> Composition:
-    """Return `SELECT` with the places of rows, and new values named by their numbers."""
+def select_places(
+    statement: RowStatement, assignments: Sequence[Assignment], compared: Sequence[int] = ()
+) -> Composition:
+    """Return `SELECT` with the places of rows, and new values named by their numbers.
+
+    Args:
+        statement: changes the rows.
+        assignments: have the new values.
+        compared: numbers of assignments; the values before are named `before_<number>`.
+    """
     select = Composition("SELECT ", place_columns(statement))
     for number, assignment in enumerate(assignments):
         select.add(", ").expression(assignment.expression, str(number))
+    for number in compared:
+        path = ".".join(map(quoted, assignments[number].path))
+        select.add(f", {alias_of(statement)}.{path} AS {before_name(number)}")
     return select
+
+
+def before_name(number: int) -> str:
+    """Return the column of the values before an assignment."""
+    return f"before_{number}"
 
 
 def add_conditions(select: Composition, conditions: Sequence[str | None]) -> None:

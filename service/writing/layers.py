@@ -21,9 +21,12 @@ from readers import (
     is_keyed,
 )
 from service.errors import InvalidQueryError
+from service.writing.composition import before_name
 from service.writing.samples import place_text
-from writers import GROUP, UnencodableValueError, fitted, key_groups_of
+from writers import GROUP, UnencodableValueError, differing, fitted, key_groups_of
 
+MOVED = "moved"
+"""Whether a changed row gets another key, namespace or map key."""
 OPTIONAL = frozenset({"list_index", "ttl_timestamp", SUBTASK})
 """Columns that an added row may lack."""
 
@@ -107,8 +110,9 @@ def fitted_values(
     reader: pa.RecordBatchReader,
     columns: Sequence[tuple[tuple[str, ...], pa.DataType]],
     row_at: Callable[[int, int], pa.Table],
+    compared: Sequence[int] = (),
 ) -> pa.RecordBatchReader:
-    """Return places and new values, in the types of the columns that get them.
+    """Return places and new values, in the types of the columns that get them; and in `MOVED` whether compared values are others.
 
     Reading them raises an UnencodableValueError for a value that does not fit, which names the row by its key.
 
@@ -116,12 +120,15 @@ def fitted_values(
         reader: the places and the new values; the columns of these are named by their numbers.
         columns: the paths and the types of the columns.
         row_at: returns the row at a place, before it changes.
+        compared: numbers of columns whose values before are in the reader; without any there is no `MOVED`.
     """
+    flag = [(MOVED, pa.bool_())] if compared else []
     schema = pa.schema(
         [
             (GROUP, pa.int32()),
             (ROW, pa.int64()),
             *((str(number), kind) for number, (_, kind) in enumerate(columns)),
+            *flag,
         ]
     )
 
@@ -132,7 +139,13 @@ def fitted_values(
                     _fitted(batch.column(str(number)), kind, path)
                     for number, (path, kind) in enumerate(columns)
                 ]
-            yield pa.RecordBatch.from_arrays([batch.column(GROUP), batch.column(ROW), *new], schema=schema)
+                olds = [
+                    fitted(batch.column(before_name(number)), columns[number][1], columns[number][0])
+                    for number in compared
+                ]
+            moved = [differing(olds, [new[number] for number in compared])] if compared else []
+            places = [batch.column(GROUP), batch.column(ROW)]
+            yield pa.RecordBatch.from_arrays([*places, *new, *moved], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, values())
 

@@ -14,6 +14,8 @@ an order would yield something else for each clause, and rows would fall between
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from catalog import Table
@@ -57,11 +59,11 @@ class MergeChoices:
         self._keep_left()
         self._check_matched_once()
 
-    def changed(self, number: int) -> Composition:
-        """Return a SELECT of the places and new values of the rows of a clause."""
+    def changed(self, number: int, compared: Sequence[int]) -> Composition:
+        """Return a SELECT of the places and new values of the rows of a clause; see `select_places`."""
         clause = self._statement.clauses[number]
         chosen = _MATCHED if clause.match is Match.MATCHED else _LEFT
-        select = select_places(self._statement, clause.assignments).add(self._from_target)
+        select = select_places(self._statement, clause.assignments, compared).add(self._from_target)
         select.add(f" JOIN {chosen} ON {self._is_same_place(chosen)}")
         if clause.match is Match.MATCHED:
             select.add(

@@ -46,6 +46,7 @@ from service.writing.composition import (
 from service.writing.errors import write_error_of
 from service.writing.family import Effect, Family
 from service.writing.layers import (
+    MOVED,
     OPTIONAL,
     added_schema,
     check_not_assumed,
@@ -88,6 +89,7 @@ from writers import (
 
 _UID = "operator_uid"
 _IDENTITY = frozenset({"key", "namespace", "map_key"})
+_INDEX = "list_index"
 _SEPARATOR = "__"
 Layer = UpdatedRows | RemovedRows | AddedRows
 
@@ -164,7 +166,8 @@ class RowChanges(Family):
     def _update(self, statement: Update) -> Effect:
         states = self._states(statement)
         paths = [self._paths(writable, statement.assignments) for writable in states]
-        select = select_places(statement, statement.assignments).add(
+        compared = _identities(paths[0]) if paths else []
+        select = select_places(statement, statement.assignments, compared).add(
             f" FROM {TARGET} AS ", alias_of(statement)
         )
         if statement.source is not None:
@@ -248,7 +251,7 @@ class RowChanges(Family):
         found = _Found(writable, [])
         if conflict.assignments:
             paths = self._paths(writable, conflict.assignments)
-            select = select_places(statement, conflict.assignments)
+            select = select_places(statement, conflict.assignments, _identities(paths))
             select.add(f" FROM {TARGET} AS ", alias, f", {SOURCE} AS excluded")
             add_conditions(select, [same, conflict.condition])
             with self._found([writable], select, tables) as [reader]:
@@ -275,18 +278,16 @@ class RowChanges(Family):
                     layer = self._added(writable, names, reader, found.added)
                 found.include(_Found(writable, [layer], added=layer.rows.num_rows))
             elif clause.action is not Action.NOTHING:
-                with self._found([writable], choices.changed(number), choices.tables) as [reader]:
-                    found.include(self._merged(writable, clause, reader, found.added))
+                paths = self._paths(writable, clause.assignments)
+                select = choices.changed(number, _identities(paths))
+                with self._found([writable], select, choices.tables) as [reader]:
+                    if clause.action is Action.DELETE:
+                        removed = self._removed(reader)
+                        found.include(_Found(writable, [removed], removed=removed.rows.num_rows))
+                    else:
+                        changed = self._updated(writable, reader, paths)
+                        found.include(self._set(writable, changed, found.added))
         return self._effect(statement, [found])
-
-    def _merged(
-        self, writable: WritableState, clause: MergeClause, reader: pa.RecordBatchReader, before: int
-    ) -> _Found:
-        if clause.action is Action.DELETE:
-            removed = self._removed(reader)
-            return _Found(writable, [removed], removed=removed.rows.num_rows)
-        paths = self._paths(writable, clause.assignments)
-        return self._set(writable, self._updated(writable, reader, paths), before)
 
     # ---- tables and columns ----
 
@@ -484,7 +485,7 @@ class RowChanges(Family):
         """
         known = insertable(writable.state)
         identity = [name for name in known if name in _IDENTITY]
-        if "list_index" in known or not identity:
+        if _INDEX in known or not identity:
             raise InvalidQueryError(f"ON CONFLICT needs a key: rows of {writable.table.name} may be alike")
         named = [folded(name, known) or name for name in conflict.columns]
         if named and set(named) != set(identity):
@@ -519,7 +520,12 @@ class RowChanges(Family):
     ) -> UpdatedRows:
         schema = writable.state.schema
         columns = [(path, type_of(schema, path)) for path in paths]
-        found = fitted_values(reader, columns, lambda group, row: writable.rows_at(group, pa.array([row])))
+        found = fitted_values(
+            reader,
+            columns,
+            lambda group, row: writable.rows_at(group, pa.array([row])),
+            _identities(paths),
+        )
         return self.context.states.spool.updated(found, paths)
 
     def _removed(self, reader: pa.RecordBatchReader) -> RemovedRows:
@@ -533,20 +539,70 @@ class RowChanges(Family):
         """Return the rows of a reader as added rows; `before` of them this statement has added already."""
         first = self.context.states.of(writable.key).next_added + before
         with self._errors():
-            return self.context.states.spool.added(placed_rows(reader, writable.state, names, first))
+            layer = self.context.states.spool.added(placed_rows(reader, writable.state, names, first))
+        if _INDEX in names:
+            self._check_indexes(writable, layer)
+        return layer
+
+    def _check_indexes(self, writable: WritableState, layer: AddedRows) -> None:
+        """Check that added elements of lists have indexes that their lists have then.
+
+        Raises:
+            QueryError: one is negative, or would leave a gap.
+        """
+        own = [name for name in insertable(writable.state) if name in _IDENTITY] or [GROUP]
+        listed = ", ".join(own)
+        same = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in own)
+        # Only the groups of the new elements are read.
+        groups = ", ".join(map(str, layer.groups.tolist())) or "NULL"
+        select = Composition(
+            f"SELECT {', '.join(f'n.{name}' for name in own)}, n.{_INDEX}, coalesce(o.length, 0) + n.before "
+            f"FROM (SELECT {listed}, {_INDEX}, row_number() OVER (PARTITION BY {listed} ORDER BY {_INDEX}) - 1 AS before "
+            f"FROM {SOURCE} WHERE {_INDEX} IS NOT NULL) n "
+            f"LEFT JOIN (SELECT {listed}, count(*) AS length FROM {TARGET} WHERE {GROUP} IN ({groups}) GROUP BY ALL) o "
+            f"ON {same} WHERE NOT n.{_INDEX} BETWEEN 0 AND coalesce(o.length, 0) + n.before LIMIT 1"
+        )
+        added = self.context.states.stored(reader_of(layer.rows), layer.rows.schema.names)
+        with self.context.select(select, {TARGET: writable.table, SOURCE: added}) as reader:
+            for row in reader.read_all().to_pylist():
+                *place, index, end = row.items()
+                shown = ", ".join(f"{'_subtask' if name == GROUP else name} {value}" for name, value in place)
+                raise InvalidQueryError(
+                    f"{shown}: expected a {_INDEX} from 0 to {end[1]}, the end of the list, found {index[1]}",
+                    hint=f"leave {_INDEX} out: the element becomes the last one",
+                )
 
     def _set(self, writable: WritableState, layer: UpdatedRows, before: int = 0) -> _Found:
         """Return the layers of rows with other values: rows whose identity changes are removed, and added anew."""
-        rows = layer.rows.num_rows
-        if not any(path[0] in _IDENTITY for path in layer.paths):
+        rows, identity = layer.rows.num_rows, _identities(layer.paths)
+        if not identity:
             return _Found(writable, [layer], changed=rows)
+        # The others stay where they are: an element of a list keeps its index.
+        kept = [number for number in range(len(layer.paths)) if number not in identity]
+        stays = self._divided(layer, kept, is_moved=False)
+        goes = self._divided(layer, range(len(layer.paths)), is_moved=True)
         moved = pa.RecordBatchReader.from_batches(
-            added_schema(writable.state), self._moved(writable, layer, before)
+            added_schema(writable.state), self._moved(writable, goes, before)
         )
         with self._errors():
             added = self.context.states.spool.added(moved)
-            removed = self.context.states.spool.removed(reader_of(layer.rows.select([GROUP, ROW])))
-        return _Found(writable, [removed, added], added=rows, removed=rows)
+            removed = self.context.states.spool.removed(reader_of(goes.rows.select([GROUP, ROW])))
+        count = goes.rows.num_rows
+        layers = [*([stays] if kept else []), removed, added]
+        return _Found(writable, layers, changed=rows - count, added=count, removed=count)
+
+    def _divided(self, layer: UpdatedRows, numbers: Sequence[int], *, is_moved: bool) -> UpdatedRows:
+        """Return those rows of a layer whose identity changes, or the others, with some of its columns."""
+        fields = [layer.rows.schema.field(str(number)) for number in numbers]
+        places = [layer.rows.schema.field(name) for name in (GROUP, ROW)]
+        schema = pa.schema([*places, *(field.with_name(str(at)) for at, field in enumerate(fields))])
+        chosen = (
+            batch.filter(pc.equal(batch.column(MOVED), is_moved)).select([GROUP, ROW, *map(str, numbers)])
+            for batch in layer.rows.to_batches()
+        )
+        batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in chosen)
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        return self.context.states.spool.updated(reader, [layer.paths[number] for number in numbers])
 
     def _moved(self, writable: WritableState, layer: UpdatedRows, before: int) -> Iterator[pa.RecordBatch]:
         """Yield rows with another identity, in their new groups."""
@@ -564,8 +620,8 @@ class RowChanges(Family):
             for batch in chosen.combine_chunks().to_batches():
                 columns = {name: batch.column(name) for name in schema.names if name in batch.schema.names}
                 columns |= places_of_added(writable.state, columns, batch.num_rows, first)
-                if "list_index" in columns:
-                    columns["list_index"] = pa.nulls(batch.num_rows, pa.int32())
+                if _INDEX in columns:
+                    columns[_INDEX] = pa.nulls(batch.num_rows, pa.int32())
                 first += batch.num_rows
                 yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
@@ -599,6 +655,11 @@ class RowChanges(Family):
             samples=tuple(samples[:MOST_SAMPLES]),
             text=_counted(statement.name, changed, added, removed),
         )
+
+
+def _identities(paths: Sequence[tuple[str, ...]]) -> list[int]:
+    """Return the numbers of the paths that lead to what tells a row from others."""
+    return [number for number, path in enumerate(paths) if path[0] in _IDENTITY]
 
 
 def _rows_of_state(rows: pa.Table, number: int) -> pa.RecordBatchReader:

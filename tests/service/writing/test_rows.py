@@ -220,6 +220,47 @@ def test_elements_of_lists_come_and_go(write: WriteCommand) -> None:
     assert rows(write.target, "kinds__list") == sorted(expected, key=repr)
 
 
+@pytest.mark.parametrize(
+    ("script", "changed"),
+    [
+        (
+            "UPDATE kinds__list SET key = key, value = value + 100 WHERE list_index = 0",
+            {"k1": [100, 1, 2, 3]},
+        ),
+        (
+            "UPDATE kinds__list SET key = CASE list_index WHEN 1 THEN 'new' ELSE key END, value = value + 100 WHERE key = 'k1'",
+            {"k1": [100, 102, 103], "new": [101]},
+        ),
+        (
+            "MERGE INTO kinds__list t USING (SELECT 'k1' AS key) s ON t.key = s.key AND list_index < 2 "
+            "WHEN MATCHED THEN UPDATE SET key = s.key, value = 50 - value",
+            {"k1": [50, 49, 2, 3]},
+        ),
+    ],
+)
+def test_elements_that_keep_their_key_keep_their_index(
+    script: str, changed: dict[str, list[int]], write: WriteCommand
+) -> None:
+    ended = write(script)
+
+    assert ended.code == 0, ended.errors
+    found = [(key, index, value) for key, value, index in rows(write.target, "kinds__list") if key in changed]
+    expected = [(key, index, value) for key, values in changed.items() for index, value in enumerate(values)]
+    assert sorted(found) == sorted(expected)
+
+
+def test_elements_are_inserted_with_the_indexes_of_another_list(write: WriteCommand) -> None:
+    ended = write(
+        "INSERT INTO kinds__list (key, value, list_index) SELECT 'copy', value * 10, list_index FROM kinds__list WHERE key = 'k1'; "
+        "INSERT INTO kinds__list (key, value, list_index) VALUES ('k1', 7, 4), ('k1', 8, 5), ('k1', 9, NULL)"
+    )
+
+    assert ended.code == 0, ended.errors
+    found = {(key, index): value for key, value, index in rows(write.target, "kinds__list")}
+    assert [found["copy", index] for index in range(4)] == [0, 10, 20, 30]
+    assert [found["k1", index] for index in range(7)] == [0, 1, 2, 3, 7, 8, 9]
+
+
 def test_elements_and_broadcast_entries_change(write: WriteCommand) -> None:
     ended = write(
         'UPDATE "events__last-numbers" SET value.f1 = 100 WHERE _subtask = 1; '
@@ -313,6 +354,22 @@ def test_elements_and_broadcast_entries_change(write: WriteCommand) -> None:
         (
             "UPDATE kinds__map SET map_key = nullif(map_key, 'm0') WHERE key = 'k1'",
             "key k1, map_key m0, map_key: expected a value, found NULL",
+        ),
+        (
+            "INSERT INTO kinds__list (key, value, list_index) VALUES ('k1', 5, 0), ('k1', 5, 99)",
+            "key k1: expected a list_index from 0 to 5, the end of the list, found 99",
+        ),
+        (
+            "INSERT INTO kinds__list (key, value, list_index) VALUES ('k1', 5, -1)",
+            "key k1: expected a list_index from 0 to 4, the end of the list, found -1",
+        ),
+        (
+            "INSERT INTO kinds__list (key, value, list_index) VALUES ('new', 5, 1)",
+            "key new: expected a list_index from 0 to 0, the end of the list, found 1",
+        ),
+        (
+            "INSERT INTO \"events__last-numbers\" (value, _subtask, list_index) VALUES ({'f0': 'new', 'f1': 5}, 1, 7)",
+            "_subtask 1: expected a list_index from 0 to 3, the end of the list, found 7",
         ),
         ("INSERT INTO timers SELECT 1", "expected 9 values in a row, found 1"),
         (
