@@ -324,6 +324,7 @@ class Connection:
         flink: str | None = None,
         expect: Mapping[str, int] | None = None,
         engine: str = "auto",
+        allow_empty: bool = False,
     ) -> WriteResult:
         """Write a new savepoint: the database of this connection, changed by a script. The savepoint itself is only read.
 
@@ -338,10 +339,12 @@ class Connection:
             expect: table → how many of its rows must change, or nothing is written.
             engine: what makes the state that changes: `local`, `spark`, or `auto` for Spark where a cluster is set and more changes
                 than this machine should read.
+            allow_empty: True to write also where a statement, or the script, finds nothing to change.
 
         Raises:
             InvalidQueryError: the script means nothing, or is refused; `code` is REFUSED_WRITE where Flink would not restore it.
-            ConflictError: the target exists, or another number of rows would change than `expect` says.
+            ConflictError: the target exists, or another number of rows would change than `expect` says; `code` is NOTHING_CHANGES
+                where a statement, or the script, finds nothing to change.
             SavepointError: the savepoint cannot be read.
             InvalidRequestError: there is no target, or an argument has a wrong value.
         """
@@ -357,6 +360,7 @@ class Connection:
                 # Whoever runs Python may read its files.
                 reads_files=True,
                 engine=engine,
+                allow_empty=allow_empty,
             )
             return self._written(request, target, dry_run=dry_run)
 

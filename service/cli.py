@@ -374,6 +374,11 @@ def _add_write(parser: argparse.ArgumentParser) -> None:
         metavar="TABLE=ROWS",
         help="Write only if so many rows of the table change. May be repeated.",
     )
+    parser.add_argument(
+        "--allow-empty",
+        action="store_true",
+        help="Write also where a statement, or the script, finds nothing to change.",
+    )
     add_names(parser)
     settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
 

@@ -17,6 +17,7 @@
       UnauthorizedError              401 UNAUTHORIZED         no credentials, or wrong ones
       ForbiddenError                 403 FORBIDDEN            SQL that does more than read tables of the catalog
       ConflictError                  409 CONFLICT             a database name that is taken
+        NothingChangesError          409 NOTHING_CHANGES      a write, or a statement of it, that finds nothing to change
       LimitExceededError             413 LIMIT_EXCEEDED       request, statement or scan too large
         ScanLimitExceededError       413 LIMIT_EXCEEDED       the scan is too large
       RequestTimeoutError            408 REQUEST_TIMEOUT      the request did not arrive in time
@@ -260,6 +261,12 @@ class ConflictError(QueryError):
 
     status = 409
     code = "CONFLICT"
+
+
+class NothingChangesError(ConflictError):
+    """A script, or a statement of it, finds nothing to change, and the client has not allowed that."""
+
+    code = "NOTHING_CHANGES"
 
 
 class LimitExceededError(QueryError):

@@ -69,6 +69,9 @@ class WriteBody(BaseModel):
     expect: dict[str, Rows] = Field(
         default_factory=dict, description="table → how many of its rows must change, or nothing is written"
     )
+    allow_empty: bool = Field(
+        default=False, description="write also where a statement, or the script, finds nothing to change"
+    )
     parallelism: int = Field(
         default=1, ge=1, description="of operators that are created, whose statements do not say it"
     )
@@ -250,6 +253,7 @@ def _order(body: WriteBody, service: ServiceState, caller: Principal, client: st
             database=source,
             parallelism=body.parallelism,
             max_parallelism=body.max_parallelism,
+            allow_empty=body.allow_empty,
         ),
         source=source,
         databases=tuple(visible.known()),

@@ -28,6 +28,7 @@ from service.writing.composition import Composition
 from service.writing.errors import write_error_of
 from service.writing.family import Context, Effect, Family
 from service.writing.layers import check_not_assumed
+from service.writing.samples import check_found
 from service.writing.statements.alter import (
     AddColumn,
     AlterColumn,
@@ -174,6 +175,7 @@ class StateAlterations(Family):
     def _truncate(self, statement: Truncate) -> Effect:
         found = self._state(statement)
         rows = self._rows(statement.name)
+        check_found(self.context, statement, rows, statement.name)
         self._keep(replace(found, alteration=replace(found.alteration, truncated=True)))
         self.context.states.empty(state_key(self._table_of(found).states[0]))
         text = f"{statement.name} is empty: {rows} {'row is' if rows == 1 else 'rows are'} removed"

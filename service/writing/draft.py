@@ -39,12 +39,20 @@ class DraftSettings:
         folder: for rows that memory does not hold; its owner removes it.
         files: returns the table of a file that FROM names.
         parallelism, max_parallelism: of operators that are created, whose statements do not say it.
+        allow_empty: whether statements may find nothing to change.
+        counted: casefolded names of tables whose changes the client counts: no change may be what it expects.
     """
 
     folder: Path
     files: FileTables = no_file
     parallelism: int = 1
     max_parallelism: int = 128
+    allow_empty: bool = False
+    counted: frozenset[str] = frozenset()
+
+    def may_find_nothing(self, table: str) -> bool:
+        """Return whether statements about a table may find nothing to change."""
+        return self.allow_empty or table.casefold() in self.counted
 
 
 class Draft:
@@ -71,6 +79,7 @@ class Draft:
             select=self._select,
             changed_table=self._changed_table,
             creation=creation,
+            may_find_nothing=settings.may_find_nothing,
             states=ChangedStates(settings.folder),
             operator_ids={one: one for one in ids},
         )
@@ -88,6 +97,17 @@ class Draft:
         found = merged_edits(edit for family in self._families for edit in family.edits())
         # The uid of a new operator may be that of one that goes, or gets another.
         return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator)))
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the savepoint stays as it is: rows that were found have the values that the statements give them."""
+        if any(effect.is_change for effect in self._effects):
+            return False
+        rows = self.family(RowChanges)
+        return (
+            not any(True for one in self._families if one is not rows for _ in one.edits())
+            and not rows.differ
+        )
 
     def family(self, kind: type[FamilyT]) -> FamilyT:
         """Return the family of a class."""

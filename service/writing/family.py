@@ -23,6 +23,9 @@ from service.writing.composition import Composition
 from service.writing.statements.statement import Statement
 from writers import Edit
 
+ALLOW_EMPTY = "--allow-empty, or allow_empty over HTTP and in Python, writes the savepoint anyway"
+"""The hint of a write that changes nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
@@ -76,6 +79,11 @@ class Effect:
     text: str
 
     @property
+    def is_change(self) -> bool:
+        """Whether it is plain that a row is another one now; False if all samples show values that stay the same."""
+        return bool(self.added or self.removed) or any(one.before != one.after for one in self.samples)
+
+    @property
     def rows(self) -> int:
         """How many rows it changed, added or removed."""
         return self.changed + self.added + self.removed
@@ -121,6 +129,7 @@ class Context:
         select: runs a SELECT over it.
         changed_table: returns a table, by its casefolded name, as the script has left it; None if no statement changed it.
         creation: how states are created.
+        may_find_nothing: returns whether statements about a table may find nothing to change, by the name of the table.
         states: what the statements have changed in its states.
         operator_ids: the id of an operator in the source → its id now; None once it is dropped.
         created: the id of an operator in the source → the names of the states that it gets.
@@ -130,6 +139,7 @@ class Context:
     select: Select
     changed_table: Callable[[str], Table | None]
     creation: CreationContext
+    may_find_nothing: Callable[[str], bool]
     states: ChangedStates
     operator_ids: dict[str, str | None] = field(default_factory=dict)
     created: dict[str, set[str]] = field(default_factory=dict)

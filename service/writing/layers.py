@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.changedtables import WritableState
 from readers import (
     KEY_GROUP,
     OUT_OF_RANGE,
@@ -21,12 +22,16 @@ from readers import (
     is_keyed,
 )
 from service.errors import InvalidQueryError
-from service.writing.composition import before_name
+from service.writing.composition import SOURCE, TARGET, Composition, before_name
+from service.writing.family import Context
 from service.writing.samples import place_text
-from writers import GROUP, UnencodableValueError, differing, fitted, key_groups_of
+from writers import GROUP, AddedRows, UnencodableValueError, differing, fitted, key_groups_of
 
 MOVED = "moved"
 """Whether a changed row gets another key, namespace or map key."""
+IDENTITY = frozenset({"key", "namespace", "map_key"})
+"""Columns that tell a row from others."""
+_INDEX = "list_index"
 OPTIONAL = frozenset({"list_index", "ttl_timestamp", SUBTASK})
 """Columns that an added row may lack."""
 
@@ -88,6 +93,35 @@ def placed_rows(
             yield pa.RecordBatch.from_arrays([*places.values(), *arrays.values()], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, placed())
+
+
+def check_indexes(context: Context, writable: WritableState, layer: AddedRows) -> None:
+    """Check that added elements of lists have indexes that their lists have then.
+
+    Raises:
+        QueryError: one is negative, or would leave a gap.
+    """
+    own = [name for name in insertable(writable.state) if name in IDENTITY] or [GROUP]
+    listed = ", ".join(own)
+    same = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in own)
+    # Only the groups of the new elements are read.
+    groups = ", ".join(map(str, layer.groups.tolist())) or "NULL"
+    select = Composition(
+        f"SELECT {', '.join(f'n.{name}' for name in own)}, n.{_INDEX}, coalesce(o.length, 0) + n.before "
+        f"FROM (SELECT {listed}, {_INDEX}, row_number() OVER (PARTITION BY {listed} ORDER BY {_INDEX}) - 1 AS before "
+        f"FROM {SOURCE} WHERE {_INDEX} IS NOT NULL) n "
+        f"LEFT JOIN (SELECT {listed}, count(*) AS length FROM {TARGET} WHERE {GROUP} IN ({groups}) GROUP BY ALL) o "
+        f"ON {same} WHERE NOT n.{_INDEX} BETWEEN 0 AND coalesce(o.length, 0) + n.before LIMIT 1"
+    )
+    added = context.states.stored(reader_of(layer.rows), layer.rows.schema.names)
+    with context.select(select, {TARGET: writable.table, SOURCE: added}) as reader:
+        for row in reader.read_all().to_pylist():
+            *place, index, end = row.items()
+            shown = ", ".join(f"{'_subtask' if name == GROUP else name} {value}" for name, value in place)
+            raise InvalidQueryError(
+                f"{shown}: expected a {_INDEX} from 0 to {end[1]}, the end of the list, found {index[1]}",
+                hint=f"leave {_INDEX} out: the element becomes the last one",
+            )
 
 
 def places_of_added(

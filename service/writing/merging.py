@@ -62,7 +62,7 @@ class MergeChoices:
     def changed(self, number: int, compared: Sequence[int]) -> Composition:
         """Return a SELECT of the places and new values of the rows of a clause; see `select_places`."""
         clause = self._statement.clauses[number]
-        chosen = _MATCHED if clause.match is Match.MATCHED else _LEFT
+        chosen = _CHOICES[clause.match]
         select = select_places(self._statement, clause.assignments, compared).add(self._from_target)
         select.add(f" JOIN {chosen} ON {self._is_same_place(chosen)}")
         if clause.match is Match.MATCHED:
@@ -83,24 +83,31 @@ class MergeChoices:
         )
         return select.add(f" WHERE {_UNMATCHED}.{_CLAUSE} = {number}")
 
+    def count(self, number: int) -> int:
+        """Return how many rows take a clause."""
+        chosen = _CHOICES[self._statement.clauses[number].match]
+        select = Composition(f"SELECT count(*) FROM {chosen} WHERE {_CLAUSE} = {number}")
+        with self._context.select(select, self.tables) as reader:
+            return int(reader.read_all().column(0)[0].as_py())
+
     # ---- tables ----
 
     def _keep_matched(self) -> None:
         columns = f"{self._places}, {self._excluded}.{_NUMBER}"
         rows = Composition(self._from_target, f" JOIN {SOURCE} AS {self._excluded} ON ")
-        self._keep(_MATCHED, Match.MATCHED, columns, rows.expression(self._statement.condition))
+        self._keep(Match.MATCHED, columns, rows.expression(self._statement.condition))
 
     def _keep_unmatched(self) -> None:
         pair = f"SELECT 1 FROM {_MATCHED} WHERE {_MATCHED}.{_NUMBER} = {self._excluded}.{_NUMBER}"
         rows = Composition(self._from_source, f" WHERE NOT EXISTS ({pair})")
-        self._keep(_UNMATCHED, Match.NOT_MATCHED, f"{self._excluded}.{_NUMBER}", rows)
+        self._keep(Match.NOT_MATCHED, f"{self._excluded}.{_NUMBER}", rows)
 
     def _keep_left(self) -> None:
         pair = f"SELECT 1 FROM {_MATCHED} WHERE {self._is_same_place(_MATCHED)}"
         rows = Composition(self._from_target, f" WHERE NOT EXISTS ({pair})")
-        self._keep(_LEFT, Match.NOT_MATCHED_BY_SOURCE, self._places, rows)
+        self._keep(Match.NOT_MATCHED_BY_SOURCE, self._places, rows)
 
-    def _keep(self, name: str, match: Match, columns: str, rows: Composition) -> None:
+    def _keep(self, match: Match, columns: str, rows: Composition) -> None:
         """Keep rows with the first clause that holds for each."""
         clauses = [(number, one) for number, one in enumerate(self._statement.clauses) if one.match is match]
         # Pairs without a clause tell which rows have none.
@@ -111,7 +118,7 @@ class MergeChoices:
             select.add(" WHEN ").expression(clause.condition or "TRUE").add(f" THEN {number}")
         select.add(f" END AS {_CLAUSE}", *rows.pieces)
         with self._context.select(select, self.tables) as reader:
-            self.tables[name] = self._context.states.stored(reader, reader.schema.names)
+            self.tables[_CHOICES[match]] = self._context.states.stored(reader, reader.schema.names)
 
     def _check_matched_once(self) -> None:
         """Refuse a row that several rows of the source match, for it has no one new value.
@@ -175,3 +182,10 @@ def _alias_of_source(statement: Merge) -> str:
             position=statement.position,
         )
     return quoted(item.alias_or_name or SOURCE)
+
+
+_CHOICES = {
+    Match.MATCHED: _MATCHED,
+    Match.NOT_MATCHED: _UNMATCHED,
+    Match.NOT_MATCHED_BY_SOURCE: _LEFT,
+}

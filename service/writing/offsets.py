@@ -22,8 +22,9 @@ from readers import OffsetPlace, Savepoint, offset_places, source_offsets
 from service.errors import InvalidQueryError, InvalidValueError, Position
 from service.sql.edits import quoted
 from service.writing.composition import Composition
-from service.writing.family import Context, Effect, Family, Select
+from service.writing.family import Context, Effect, Family
 from service.writing.kafka import check_source, rewind_arguments
+from service.writing.samples import check_found
 from service.writing.statements.calls import RewindKafka
 from service.writing.statements.rows import Update
 from service.writing.statements.statement import Statement
@@ -111,7 +112,7 @@ class OffsetChanges(Family):
             raise UnwritableError("expected the offsets of the script, read others back; nothing was written")
 
     def _update(self, statement: Update) -> Effect:
-        return self._effect(self._draft.update(statement, self.context.select))
+        return self._effect(self._draft.update(statement, self.context))
 
     def _rewind(self, statement: RewindKafka) -> Effect:
         query = Composition("SELECT * FROM (VALUES ").add(statement.arguments, ")")
@@ -170,15 +171,15 @@ class DraftOffsets:
         batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
         return FactsTable(SOURCE_OFFSETS_NAME, self._comment, rows.schema, lambda: batches[0])
 
-    def update(self, statement: Update, select: Select) -> int:
+    def update(self, statement: Update, context: Context) -> int:
         """Change rows; return how many have a value of their own now that they had not.
 
         Args:
             statement: the UPDATE.
-            select: runs a SELECT in which `source_offsets` means these rows.
+            context: runs a SELECT in which `source_offsets` means these rows.
 
         Raises:
-            QueryError: another column is set, a value is no BIGINT, or a row's offset cannot be written.
+            QueryError: another column is set, no row matches, a value is no BIGINT, or a row's offset cannot be written.
         """
         for assignment in statement.assignments:
             if assignment.column.casefold() != _WRITABLE:
@@ -197,8 +198,9 @@ class DraftOffsets:
             query.add(", ", statement.source)
         if statement.condition is not None:
             query.add(" WHERE ").expression(statement.condition)
-        with select(query) as reader:
+        with context.select(query) as reader:
             found = reader.read_all()
+        check_found(context, statement, found.num_rows, SOURCE_OFFSETS_NAME)
         return self._set(
             zip(*(column.to_pylist() for column in found.columns), strict=True), statement.position
         )

@@ -46,9 +46,11 @@ from service.writing.composition import (
 from service.writing.errors import write_error_of
 from service.writing.family import Effect, Family
 from service.writing.layers import (
+    IDENTITY,
     MOVED,
     OPTIONAL,
     added_schema,
+    check_indexes,
     check_not_assumed,
     fitted_values,
     folded,
@@ -60,7 +62,7 @@ from service.writing.layers import (
     type_of,
 )
 from service.writing.merging import MergeChoices
-from service.writing.samples import MOST_SAMPLES, samples_of
+from service.writing.samples import MOST_SAMPLES, check_found, samples_of
 from service.writing.statements.rows import (
     Action,
     Assignment,
@@ -74,7 +76,7 @@ from service.writing.statements.rows import (
 )
 from service.writing.statements.statement import Statement
 from service.writing.timers import converted, rows_of_state, timer_columns
-from service.writing.verification import verify_states
+from service.writing.verification import rows_differ, verify_states
 from writers import (
     GROUP,
     AddedRows,
@@ -88,21 +90,20 @@ from writers import (
 )
 
 _UID = "operator_uid"
-_IDENTITY = frozenset({"key", "namespace", "map_key"})
-_INDEX = "list_index"
 _SEPARATOR = "__"
 Layer = UpdatedRows | RemovedRows | AddedRows
 
 
 @dataclass(slots=True)
 class _Found:
-    """What a statement has found to change in one state."""
+    """What a statement has found to change in one state; `kept` rows stay as they are because it says so."""
 
     writable: WritableState
     layers: list[Layer]
     added: int = 0
     changed: int = 0
     removed: int = 0
+    kept: int = 0
 
     def include(self, other: _Found) -> None:
         """Add what another clause of the statement has found."""
@@ -160,6 +161,11 @@ class RowChanges(Family):
 
     def verify(self, savepoint: Savepoint) -> None:
         verify_states(self.context, savepoint)
+
+    @property
+    def differ(self) -> bool:
+        """Whether a row is another one than in the source; reads the key groups that have changed rows twice."""
+        return rows_differ(self.context)
 
     # ---- statements ----
 
@@ -263,8 +269,8 @@ class RowChanges(Family):
         )
         with self.context.select(missing, {TARGET: writable.table, **tables}) as reader:
             layer = self._added(writable, names, reader, found.added)
-        found.layers.append(layer)
-        found.added += layer.rows.num_rows
+        found.include(_Found(writable, [layer], added=layer.rows.num_rows))
+        found.kept = source.scan().to_arrow().num_rows
         return found
 
     def _merge(self, statement: Merge) -> Effect:
@@ -277,7 +283,9 @@ class RowChanges(Family):
                     names = self._inserted(writable, clause, reader.schema.names)
                     layer = self._added(writable, names, reader, found.added)
                 found.include(_Found(writable, [layer], added=layer.rows.num_rows))
-            elif clause.action is not Action.NOTHING:
+            elif clause.action is Action.NOTHING:
+                found.kept += choices.count(number)
+            else:
                 paths = self._paths(writable, clause.assignments)
                 select = choices.changed(number, _identities(paths))
                 with self._found([writable], select, choices.tables) as [reader]:
@@ -484,8 +492,8 @@ class RowChanges(Family):
             QueryError: rows may be alike, or the statement names other columns.
         """
         known = insertable(writable.state)
-        identity = [name for name in known if name in _IDENTITY]
-        if _INDEX in known or not identity:
+        identity = [name for name in known if name in IDENTITY]
+        if "list_index" in known or not identity:
             raise InvalidQueryError(f"ON CONFLICT needs a key: rows of {writable.table.name} may be alike")
         named = [folded(name, known) or name for name in conflict.columns]
         if named and set(named) != set(identity):
@@ -540,37 +548,9 @@ class RowChanges(Family):
         first = self.context.states.of(writable.key).next_added + before
         with self._errors():
             layer = self.context.states.spool.added(placed_rows(reader, writable.state, names, first))
-        if _INDEX in names:
-            self._check_indexes(writable, layer)
+        if "list_index" in names:
+            check_indexes(self.context, writable, layer)
         return layer
-
-    def _check_indexes(self, writable: WritableState, layer: AddedRows) -> None:
-        """Check that added elements of lists have indexes that their lists have then.
-
-        Raises:
-            QueryError: one is negative, or would leave a gap.
-        """
-        own = [name for name in insertable(writable.state) if name in _IDENTITY] or [GROUP]
-        listed = ", ".join(own)
-        same = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in own)
-        # Only the groups of the new elements are read.
-        groups = ", ".join(map(str, layer.groups.tolist())) or "NULL"
-        select = Composition(
-            f"SELECT {', '.join(f'n.{name}' for name in own)}, n.{_INDEX}, coalesce(o.length, 0) + n.before "
-            f"FROM (SELECT {listed}, {_INDEX}, row_number() OVER (PARTITION BY {listed} ORDER BY {_INDEX}) - 1 AS before "
-            f"FROM {SOURCE} WHERE {_INDEX} IS NOT NULL) n "
-            f"LEFT JOIN (SELECT {listed}, count(*) AS length FROM {TARGET} WHERE {GROUP} IN ({groups}) GROUP BY ALL) o "
-            f"ON {same} WHERE NOT n.{_INDEX} BETWEEN 0 AND coalesce(o.length, 0) + n.before LIMIT 1"
-        )
-        added = self.context.states.stored(reader_of(layer.rows), layer.rows.schema.names)
-        with self.context.select(select, {TARGET: writable.table, SOURCE: added}) as reader:
-            for row in reader.read_all().to_pylist():
-                *place, index, end = row.items()
-                shown = ", ".join(f"{'_subtask' if name == GROUP else name} {value}" for name, value in place)
-                raise InvalidQueryError(
-                    f"{shown}: expected a {_INDEX} from 0 to {end[1]}, the end of the list, found {index[1]}",
-                    hint=f"leave {_INDEX} out: the element becomes the last one",
-                )
 
     def _set(self, writable: WritableState, layer: UpdatedRows, before: int = 0) -> _Found:
         """Return the layers of rows with other values: rows whose identity changes are removed, and added anew."""
@@ -588,7 +568,7 @@ class RowChanges(Family):
             added = self.context.states.spool.added(moved)
             removed = self.context.states.spool.removed(reader_of(goes.rows.select([GROUP, ROW])))
         count = goes.rows.num_rows
-        layers = [*([stays] if kept else []), removed, added]
+        layers: list[Layer] = [*([stays] if kept else []), removed, added]
         return _Found(writable, layers, changed=rows - count, added=count, removed=count)
 
     def _divided(self, layer: UpdatedRows, numbers: Sequence[int], *, is_moved: bool) -> UpdatedRows:
@@ -620,8 +600,8 @@ class RowChanges(Family):
             for batch in chosen.combine_chunks().to_batches():
                 columns = {name: batch.column(name) for name in schema.names if name in batch.schema.names}
                 columns |= places_of_added(writable.state, columns, batch.num_rows, first)
-                if _INDEX in columns:
-                    columns[_INDEX] = pa.nulls(batch.num_rows, pa.int32())
+                if "list_index" in columns:
+                    columns["list_index"] = pa.nulls(batch.num_rows, pa.int32())
                 first += batch.num_rows
                 yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
@@ -633,8 +613,15 @@ class RowChanges(Family):
             raise write_error_of(error) from error
 
     def _effect(self, statement: RowStatement, found: Iterable[_Found]) -> Effect:
-        """Add what a statement has found to the changes, and return what it did."""
+        """Add what a statement has found to the changes, and return what it did.
+
+        Raises:
+            NothingChangesError: it has found nothing, and the client has not allowed that.
+        """
         found = list(found)
+        rows = sum(one.changed + one.added + one.removed + one.kept for one in found)
+        tables = {TARGET: found[0].writable.table} if found else {}
+        check_found(self.context, statement, rows, TARGET, tables)
         groups: set[tuple[str, int]] = set()
         samples = []
         for one in found:
@@ -659,7 +646,7 @@ class RowChanges(Family):
 
 def _identities(paths: Sequence[tuple[str, ...]]) -> list[int]:
     """Return the numbers of the paths that lead to what tells a row from others."""
-    return [number for number, path in enumerate(paths) if path[0] in _IDENTITY]
+    return [number for number, path in enumerate(paths) if path[0] in IDENTITY]
 
 
 def _rows_of_state(rows: pa.Table, number: int) -> pa.RecordBatchReader:

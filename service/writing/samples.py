@@ -1,19 +1,32 @@
-"""Some of the rows that a statement changes, before and after, as texts for people."""
+"""Some of the rows that a statement changes, before and after, as texts for people; and what is near where it finds none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
+from catalog import Table
 from catalog.changedtables import STATE, WritableState
+from catalog.errors import near_names
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, json_text
-from service.writing.family import Sample
+from service.errors import NothingChangesError, QueryError
+from service.sql.edits import quoted
+from service.sql.parser import parsed
+from service.writing.composition import Composition
+from service.writing.family import ALLOW_EMPTY, Context, Sample
+from service.writing.statements.rows import Insert, Merge
+from service.writing.statements.statement import Statement
 from writers import GROUP, AddedRows, RemovedRows, StateChanges, UpdatedRows
 
 MOST_SAMPLES = 10
 _MOST_CHARACTERS = 200
+_MOST_NEAR = 3
+_LOOKED_AT = 10_000
 _PLACES = ("key", "namespace", "map_key", "list_index", "timestamp")
 _HIDDEN = frozenset({STATE, GROUP, ROW, KEY_GROUP, SUBTASK, UNDECODED, OUT_OF_RANGE, "ttl_timestamp"})
 Layer = UpdatedRows | RemovedRows | AddedRows
@@ -54,6 +67,56 @@ def _samples(writable: WritableState, layer: Layer, now_ms: int) -> Iterator[Sam
             place_rows, _parts(before, layer.paths), _parts(after, layer.paths), strict=True
         ):
             yield Sample(place=place, before=old, after=new)
+
+
+def check_found(
+    context: Context, statement: Statement, rows: int, name: str, tables: Mapping[str, Table] | None = None
+) -> None:
+    """Refuse a statement that finds nothing to change: its conditions may have a typing error.
+
+    Args:
+        context: of the script.
+        statement: the statement.
+        rows: how many rows it has found; those that keep their values count.
+        name: of its table in a SELECT.
+        tables: that the SELECT reads.
+
+    Raises:
+        NothingChangesError: it has found none, and the client has not allowed that.
+    """
+    if rows or context.may_find_nothing(statement.name):
+        return
+    condition, near = getattr(statement, "condition", None), ""
+    match statement:
+        case Insert():
+            message = f"the query has no rows to add to {statement.name}"
+        case Merge():
+            message = f"no clause of MERGE applies to a row of {statement.name} or of its source"
+        case _ if condition is not None:
+            message = f"no row of {statement.name} matches {_cut(' '.join(condition.split()))}"
+            near = "; ".join(_near_values(context, condition, name, tables))
+        case _:
+            message = f"{statement.name} has no rows to change"
+    raise NothingChangesError(message, hint="; ".join(filter(None, (near, ALLOW_EMPTY))))
+
+
+def _near_values(
+    context: Context, condition: str, name: str, tables: Mapping[str, Table] | None
+) -> Iterator[str]:
+    """Yield values of columns that are like the texts to which a condition compares them, among the first rows."""
+    tree = parsed(f"SELECT 1 WHERE {condition}")
+    for equal in islice(tree.find_all(exp.EQ), _MOST_NEAR):
+        column, text = equal.this, equal.expression
+        if not (isinstance(column, exp.Column) and isinstance(text, exp.Literal) and text.is_string):
+            continue
+        select = Composition(f"SELECT DISTINCT near FROM (SELECT {quoted(column.name)}::VARCHAR AS near ")
+        select.add(f"FROM {name} LIMIT {_LOOKED_AT}) WHERE near IS NOT NULL")
+        # The name may be that of a field, or of a column of another table.
+        with suppress(QueryError), context.select(select, tables) as reader:
+            known = reader.read_all().column(0).to_pylist()
+            near = () if text.this in known else near_names(text.this, known)
+            if near:
+                yield f"near values of {column.name}: {', '.join(map(_cut, near))}"
 
 
 def place_text(rows: pa.Table) -> str:

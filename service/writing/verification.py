@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from catalog import Table
-from catalog.changedtables import StateRows, changed_state
+from catalog.changedtables import StateRows, TableChanges, changed_state
 from catalog.statetables import TableState
 from readers import KEY_GROUP, SUBTASK, Savepoint
 from service.sql.edits import quoted
@@ -54,6 +54,23 @@ def verify_states(context: Context, savepoint: Savepoint) -> None:
         found = _summary(context, StateRows(written[0], groups), _FOUND, columns) if written else (0, 0)
         if expected != found:
             raise UnwritableError(_difference(known, expected, found))
+
+
+def rows_differ(context: Context) -> bool:
+    """Return whether a row of the states that statements changed is another one than in the source."""
+    changes = context.states.table_changes
+    source = {operator.operator_id: operator for operator in context.database.savepoint.operators}
+    for (operator_id, number), changed in changes.changes.items():
+        known = TableState(source[operator_id].states[number], number, source[operator_id].metadata.uid)
+        columns = [one.name for one in known.state.schema if not pa.types.is_null(one.type)]
+        groups = frozenset(changed.groups.tolist())
+        before, after = (
+            _summary(context, changed_state(known, context.database.reference, one, groups), _FOUND, columns)
+            for one in (TableChanges(), changes)
+        )
+        if before != after:
+            return True
+    return False
 
 
 def _summary(context: Context, table: Table, name: str, columns: Sequence[str]) -> tuple[int, int]:

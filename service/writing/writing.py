@@ -16,14 +16,19 @@ from readers import ReaderError
 from service.engines.engine import Engine
 from service.engines.registry import AUTO, HERE
 from service.engines.spill import task_folder
-from service.errors import ConflictError, EngineUnavailableError, InvalidRequestError
+from service.errors import (
+    ConflictError,
+    EngineUnavailableError,
+    InvalidRequestError,
+    NothingChangesError,
+)
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
 from service.sql.resolver import SystemTables
 from service.writing.draft import Draft, DraftSettings
 from service.writing.errors import write_error_of
-from service.writing.family import Effect
+from service.writing.family import ALLOW_EMPTY, Effect
 from service.writing.localfiles import local_file, no_file
 from service.writing.offsets import OffsetChange, OffsetChanges
 from service.writing.statements.script import statements_of
@@ -44,6 +49,7 @@ class WriteRequest:
         reads_files: whether FROM may name files of this machine: only where the client may read them all.
         parallelism, max_parallelism: of operators that are created, whose statements do not say it.
         engine: what makes the state that changes: one of `work_choices`.
+        allow_empty: whether statements, or the script, may find nothing to change; otherwise nothing is written then.
     """
 
     sql: str
@@ -55,6 +61,7 @@ class WriteRequest:
     parallelism: int = 1
     max_parallelism: int = 128
     engine: str = HERE
+    allow_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +131,8 @@ class Writing:
             files=local_file if request.reads_files else no_file,
             parallelism=request.parallelism,
             max_parallelism=request.max_parallelism,
+            allow_empty=request.allow_empty,
+            counted=frozenset(map(str.casefold, request.expected)),
         )
         self._draft = self._closing.enter_context(closing(Draft(database, self._run, draft_settings)))
         try:
@@ -132,6 +141,7 @@ class Writing:
                 self._draft.apply(statement)
             on_statement(len(statements), len(statements))
             self._check_expected(request.expected)
+            self._check_changes(request)
             self._writer = SavepointWriter(
                 database.savepoint.location,
                 (*self._draft.edits, *_version_edits(request)),
@@ -197,6 +207,12 @@ class Writing:
     def _work(self, worker: Engine, parcels: Sequence[bytes]) -> list[bytes]:
         self._engine = worker.name
         return worker.work(parcels, self._database.reference.elsewhere())
+
+    def _check_changes(self, request: WriteRequest) -> None:
+        if not request.allow_empty and request.flink is None and self._draft.changes_nothing:
+            raise NothingChangesError(
+                "the script changes nothing: the savepoint has all of its values already", hint=ALLOW_EMPTY
+            )
 
     def _check_expected(self, expected: Mapping[str, int]) -> None:
         for table, rows in expected.items():

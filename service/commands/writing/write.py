@@ -48,6 +48,7 @@ def _write(options: Namespace) -> None:
         # Whoever calls the program may read its files.
         reads_files=True,
         engine=options.engine,
+        allow_empty=options.allow_empty,
     )
     if options.others:
         request = replace(request, database=_SOURCE)

@@ -139,6 +139,21 @@ def offsets(client: Client, database: str) -> dict[int, int]:
 # ---- writing ----
 
 
+def test_a_write_that_finds_nothing_fails_unless_that_is_allowed(client: Client) -> None:
+    script = "DELETE FROM aggregate__count WHERE key = 'nope'"
+
+    refused = client.written(script, target="empty")
+    preview = client.written(script, dry_run=True)
+    allowed = client.written(script, dry_run=True, allow_empty=True)
+
+    assert [one["state"] for one in (refused, preview, allowed)] == ["failed", "failed", "finished"]
+    assert refused["error"] == preview["error"]
+    assert refused["error"]["code"] == "NOTHING_CHANGES"
+    assert refused["error"]["message"] == "no row of aggregate__count matches key = 'nope'"
+    assert not (client.out / "empty").exists()
+    assert allowed["report"]["rows"] == 0
+
+
 def test_a_script_becomes_a_savepoint_that_is_a_database_at_once(client: Client, folder: Path) -> None:
     before = content(folder / "jobs")
 

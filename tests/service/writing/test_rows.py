@@ -65,10 +65,10 @@ def test_values_are_set(write: WriteCommand) -> None:
             lambda row: None if row[2] == "m0" else (row[0], row[1] and row[2] + row[1], row[2]),
         ),
         (
-            "UPDATE kinds__value SET value = m.value::BIGINT FROM (SELECT key, count(*) AS value FROM kinds__map GROUP BY key) m "
+            "UPDATE kinds__value SET value = m.value::BIGINT FROM (SELECT key, count(*) + 7 AS value FROM kinds__map GROUP BY key) m "
             "WHERE m.key = kinds__value.key AND kinds__value.key <> 'k0'",
             "kinds__value",
-            lambda row: row if row[0] == "k0" else (row[0], 3),
+            lambda row: row if row[0] == "k0" else (row[0], 10),
         ),
         (
             "DELETE FROM kinds__value USING kinds__map m WHERE m.key = kinds__value.key AND m.key IS DISTINCT FROM 'k5'",
