@@ -358,16 +358,23 @@ class RowChanges(Family):
         """
         known = self.context.changed_table(name.casefold())
         if known is not None:
-            return known.origin if isinstance(known, ChangedTable) else known
+            return self._of_state(known.origin if isinstance(known, ChangedTable) else known)
         try:
-            return self.context.database.table(name)
+            return self._of_state(self.context.database.table(name))
         except CatalogError as error:
             prefix, separator, rest = name.partition(_SEPARATOR)
             for source_id, now in self.context.operator_ids.items():
-                if separator and now == operator_id_of(prefix) and now != source_id:
+                if now == operator_id_of(prefix) and now != source_id:
                     own = self.context.database.operator_names[source_id]
-                    return self.context.database.table(f"{own}{_SEPARATOR}{rest}")
+                    return self._of_state(self.context.database.table(f"{own}{separator}{rest}"))
             raise query_error_of(error) from error
+
+    def _of_state(self, table: Table) -> Table:
+        """Return the table of the state where an operator has only one, or else the table itself."""
+        if not isinstance(table, OperatorTable) or len(table.states) != 1:
+            return table
+        [name] = self._state_tables(table)
+        return self._table(name)
 
     def _state_tables(self, table: StatesTable) -> list[str]:
         wanted = {state_key(known) for known in table.states}

@@ -186,6 +186,44 @@ def test_another_key_makes_another_entry(write: WriteCommand) -> None:
     assert rows(write.target, "kinds__map") == sorted(expected, key=repr)
 
 
+def test_the_table_of_an_operator_with_one_state_is_that_of_the_state(write: WriteCommand) -> None:
+    source = DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical"
+    before = dict(rows(source, "aggregate__count"))
+
+    ended = write(
+        "UPDATE aggregate SET value = value + 1 WHERE key = 'key_1'; DELETE FROM aggregate a WHERE a.key = 'key_2'; "
+        "INSERT INTO aggregate VALUES ('new', (SELECT count(*) FROM aggregate)); "
+        "MERGE INTO aggregate USING (SELECT 'key_3' AS k) ON k = aggregate.key WHEN MATCHED THEN DELETE; "
+        "ALTER TABLE aggregate RENAME TO 'words'; UPDATE words SET value = -1 WHERE key = 'key_4'",
+        source=source,
+    )
+
+    assert ended.code == 0, ended.errors
+    expected = before | {"key_1": before["key_1"] + 1, "new": len(before) - 1, "key_4": -1}
+    del expected["key_2"], expected["key_3"]
+    assert dict(rows(write.target, "words__count")) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (
+            "ALTER TABLE aggregate__count ALTER COLUMN value TYPE 'String'; UPDATE aggregate SET value = 5",
+            "an earlier statement altered 'aggregate__count'",
+        ),
+        ("DROP TABLE aggregate; DELETE FROM aggregate", "an earlier statement dropped 'aggregate'"),
+        ("UPDATE aggregate SET state_name = 'x'", "there is no column 'state_name'"),
+    ],
+)
+def test_the_table_of_an_operator_has_no_more_rights_than_that_of_its_state(
+    script: str, message: str, write: WriteCommand
+) -> None:
+    ended = write(script, source=DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical")
+
+    assert ended.code == 1
+    assert message in ended.errors
+
+
 def test_entries_of_maps_are_added_by_the_names_of_their_columns(write: WriteCommand) -> None:
     before = rows(CANONICAL, "kinds__map")
 
