@@ -374,7 +374,10 @@ def test_version(run: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("query", "SELECT count(*) FROM aggregate", "--savepoint", NATIVE), "unexpected OSError: [Errno 28] "),
+        (
+            ("query", "SELECT count(*) FROM aggregate", "--savepoint", NATIVE),
+            "unexpected OSError: [Errno 28] ",
+        ),
         (("doctor-env",), "the output cannot be written: "),
     ],
     ids=["by the command", "at the end"],
