@@ -21,7 +21,7 @@ Reading order:
     tested.py      TestResult: which rules hold on savepoints
     questions.py   bisect; test: the same question to several savepoints; export
     stream.py      the rows of one running query
-    values.py      Arrow → Python values, pandas, polars
+    values.py      Arrow → Python values, pandas, polars; data frames of the caller, which a statement names in FROM
     display.py     what a session shows: texts, and HTML in notebooks
     errors.py      the errors of the service, as they are raised here
     rooms.py       whether another package hides one of those that this one stands on

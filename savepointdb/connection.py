@@ -29,6 +29,7 @@ from savepointdb.exported import ExportResult
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
 from savepointdb.timelines import KeyHistory
+from savepointdb.values import CallerTables
 from savepointdb.written import WriteResult
 from service.checks.running import AUTO as AUTO_BACKEND
 from service.checks.running import NEWEST, CheckOptions, findings_on, values_of
@@ -289,6 +290,9 @@ class Connection:
     ) -> Answer:
         """Return the answer to a statement: SELECT, EXPLAIN, DESCRIBE or SHOW. It runs when its rows are wanted.
 
+        FROM may name files, `FROM 'counts.parquet'`, and data frames by the caller's variables, `FROM df`; a table of the
+        savepoint hides a data frame of its name.
+
         Args:
             statement: one statement.
             parameters: values for its `?`, in order, or for its `$name`, by name: `db.sql("… WHERE key = ?", ["key_662"])`.
@@ -311,6 +315,7 @@ class Connection:
             allow_partial=allow_partial,
             schema=self._database,
             source="savepointdb",
+            system_tables=CallerTables.of(statement, sys._getframe(1)),
         )
         return Answer(self._opened, request)
 

@@ -1,4 +1,4 @@
-"""Arrow → Python values, pandas and polars, without loss.
+"""Arrow → Python values, pandas and polars, without loss; and data frames of the caller as tables: `FROM df`.
 
 | value | Python | pandas | polars |
 |---|---|---|---|
@@ -7,20 +7,39 @@
 | times beyond Python's classes: nanoseconds, the year 10000 | ISO 8601 text | as Arrow has them, or text | as Arrow has them |
 | structs | dict | dict | struct |
 | maps | list of (key, value): keys of a map may be dicts | the same | list of structs |
+
+| data frame | as a table |
+|---|---|
+| pandas | its columns, without the index |
+| polars, also lazy | its columns; a lazy frame is computed once |
+| Arrow: a table, a record batch, a dataset | its columns |
+| anything with `__arrow_c_stream__`, such as an answer of this package or a relation of DuckDB | its rows, read once |
+
+A table of the catalog hides a data frame of its name, as in DuckDB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
 
+from catalog import Predicate, Scan, Split
+from catalog import Table as CatalogTable
+from catalog.predicate import ANYTHING
+from catalog.scan import ScanCounter
 from readers import json_text
 from savepointdb.errors import MissingPackageError
 from service.encode.columns import plain, plain_type
+from service.errors import InvalidQueryError
 from service.sql.types import Column
+from service.writing.localfiles import LocalTables, column_names
 
 if TYPE_CHECKING:
     import pandas
@@ -29,6 +48,15 @@ if TYPE_CHECKING:
 _HUGE = frozenset({"HUGEINT", "UHUGEINT"})
 # A time or date beyond Python's classes; with pandas hidden, nanoseconds.
 _UNFIT = (ValueError, OverflowError, pa.ArrowException)
+_NAME = re.compile(r"[^\W\d]\w*")
+_BATCH_ROWS = 1 << 16
+# The library of a data frame → its classes; a library that is not loaded has made no frame.
+_CLASSES = {
+    "pandas": ("DataFrame",),
+    "polars": ("DataFrame", "LazyFrame"),
+    "pyarrow": ("Table", "RecordBatch"),
+    "pyarrow.dataset": ("Dataset",),
+}
 
 
 def rows_of(columns: Sequence[Column], batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
@@ -169,3 +197,96 @@ def _missing(package: str) -> MissingPackageError:
         f"expected the package {package}, found that it is not installed",
         hint=f"pip install {package}; to_arrow needs neither",
     )
+
+
+class CallerTables(LocalTables):
+    """The data frames that a statement may name, and the files.
+
+    Args:
+        frames: by name.
+    """
+
+    def __init__(self, frames: Mapping[str, object]) -> None:
+        self._frames = frames
+        self._tables: dict[str, FrameTable] = {}
+
+    @classmethod
+    def of(cls, statement: str, caller: FrameType) -> CallerTables:
+        """Return the frames among the variables of a function whose names are in a statement."""
+        names = set(_NAME.findall(statement))
+        scopes = (caller.f_locals, caller.f_globals)
+        variables = {name: scope[name] for scope in reversed(scopes) for name in names & scope.keys()}
+        return cls({name: value for name, value in variables.items() if _is_frame(value)})
+
+    def frame(self, name: str) -> CatalogTable | None:
+        if name not in self._frames:
+            return None
+        if name not in self._tables:
+            self._tables[name] = FrameTable(name, _rows_of(name, self._frames[name]))
+        return self._tables[name]
+
+
+class FrameTable(CatalogTable):
+    """A data frame as a table.
+
+    Args:
+        name: of the variable.
+        rows: of the frame.
+    """
+
+    def __init__(self, name: str, rows: pa.Table) -> None:
+        self.name = name
+        self.comment = f"the data frame {name}"
+        self._rows = rows.rename_columns(column_names(rows.column_names)).replace_schema_metadata(None)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._rows.schema
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._rows.nbytes)
+
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
+        return Scan(schema=self.schema, splits=(FrameSplit(self._rows),))
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSplit(Split):
+    """The rows of a frame. They are in memory: it reads no bytes."""
+
+    rows: pa.Table
+    size_bytes: int = 0
+
+    def narrowed(self, columns: Sequence[str]) -> FrameSplit:
+        return FrameSplit(self.rows.select(list(columns)))
+
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
+        yield from self.rows.to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def _is_frame(value: object) -> bool:
+    return hasattr(type(value), "__arrow_c_stream__") or any(
+        isinstance(value, getattr(sys.modules[library], name))
+        for library, names in _CLASSES.items()
+        if library in sys.modules
+        for name in names
+    )
+
+
+def _rows_of(name: str, frame: Any) -> pa.Table:
+    """Return the rows of a frame.
+
+    Raises:
+        InvalidQueryError: Arrow has no type for some of its values.
+    """
+    try:
+        library = type(frame).__module__.partition(".")[0]
+        if library == "polars":
+            return frame.lazy().collect().to_arrow()
+        if library == "pandas":
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        is_dataset = library == "pyarrow" and hasattr(frame, "to_table")
+        return frame.to_table() if is_dataset else pa.table(frame)
+    except Exception as error:  # a lazy frame may run any code
+        raise InvalidQueryError(f"the data frame {name!r} cannot be read: {error}") from error

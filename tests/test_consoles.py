@@ -81,6 +81,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "etc").mkdir()
     counts = {"word": [f"word-{number}" for number in range(1000)], "n": list(range(1000))}
     parquet.write_table(pa.table(counts), tmp_path / "counts.parquet")
+    (tmp_path / "words.csv").write_text("key,n\nkey_662,7\nkey_1,8\n", encoding="utf-8")
     (tmp_path / "uids.txt").write_text("aggregate\nsource\nmod7\n", encoding="utf-8")
     nodes = [{"id": "e5a72f353fc1e6bbf3bd96a41384998c", "description": "Source: source -&gt; aggregate"}]
     (tmp_path / "plan.json").write_text(json.dumps({"plan": {"nodes": nodes}}), encoding="utf-8")

@@ -27,6 +27,7 @@ from service.queries.query import Query
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import UNLIMITED, Settings, settings_of
+from service.writing.localfiles import LocalTables
 
 
 def main(options: Namespace) -> int:
@@ -56,6 +57,8 @@ def _query(options: Namespace) -> None:
         dialect=asked.dialect,
         schema=database,
         allow_partial=options.allow_partial,
+        # A saved query is answered as the service answers it.
+        system_tables=LocalTables() if options.saved is None else None,
     )
     # A user who gives the number wants to see so many.
     rows_on_screen = ROWS_ON_SCREEN if options.max_rows is None else None

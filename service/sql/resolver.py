@@ -82,6 +82,17 @@ class SystemTables(Protocol):
         """
         return None
 
+    def frame(self, name: str) -> Table | None:
+        """Return the data frame of this name in the program that asks; None where it has none, or has no frames: everywhere else.
+
+        Args:
+            name: as it is written. The catalog has no table of this name.
+
+        Raises:
+            QueryError: the frame cannot be read.
+        """
+        return None
+
 
 class Resolver:
     """Finds the tables of one statement.
@@ -261,7 +272,7 @@ class Resolver:
         position = None if start is None else Position.of(self._sql, start)
         # DuckDB would read the file that a string in FROM names.
         if start is not None and self._sql[start] == "'":
-            return self._file(node.name, number, position)
+            return self._file(node, number, position)
         # Before the catalog: `system.jdbc.tables` has three parts, as a table of a database has.
         system = self._system_table(parts, node, position)
         if system is not None:
@@ -277,10 +288,23 @@ class Resolver:
             listing = self._listing(parts[-1], node, position)
             name = f"{number}: {INFORMATION_SCHEMA}.{listing.name}"
             return TableReference(name=name, database=None, table=listing)
-        database = (
-            self.database(qualifier, position) if qualifier else self.default_database(parts[-1], position)
-        )
-        table = self._table(database, parts[-1], position)
+        if qualifier is not None:
+            return self._of_database(self.database(qualifier, position), parts[-1], number, position)
+        assumed = self.assumed
+        try:
+            return self._of_database(self.default_database(parts[-1], position), parts[-1], number, position)
+        except (DatabaseNotFoundError, InvalidQueryError, TableNotFoundError):
+            # As in DuckDB, a table hides a data frame of its name.
+            frame = self._frame(parts[-1], number, position)
+            if frame is None:
+                raise
+            self.assumed = assumed
+            return frame
+
+    def _of_database(
+        self, database: Owner, name: str, number: int, position: Position | None
+    ) -> TableReference:
+        table = self._table(database, name, position)
         read = None if isinstance(database, JobTables) else database
         return TableReference(name=f"{number}: {database.name}.{table.name}", database=read, table=table)
 
@@ -349,14 +373,24 @@ class Resolver:
             )
         return found
 
-    def _file(self, path: str, number: int, position: Position | None) -> TableReference:
+    def _file(self, node: exp.Table, number: int, position: Position | None) -> TableReference:
+        path = node.name
         try:
             found = self._system_tables.file(path) if self._system_tables is not None else None
         except QueryError as error:
             raise _at(error, position) from error
         if found is None:
             raise ForbiddenError("reading files is not allowed", position=position)
+        # Columns may be qualified by the name of the table: counts.word FROM 'folder/counts.csv'.
+        node.this.set("this", found.name)
         return TableReference(name=f"{number}: {path}", database=None, table=found)
+
+    def _frame(self, name: str, number: int, position: Position | None) -> TableReference | None:
+        try:
+            found = self._system_tables.frame(name) if self._system_tables is not None else None
+        except QueryError as error:
+            raise _at(error, position) from error
+        return None if found is None else TableReference(name=f"{number}: {name}", database=None, table=found)
 
     def _system_table(self, parts: Sequence[str], node: exp.Table, position: Position | None) -> Table | None:
         if self._system_tables is None:

@@ -15,7 +15,7 @@
     verification.py reads changed states back
     operators.py   the family of whole operators
     creating.py    the family of new states
-    localfiles.py  files of this machine that a script names in FROM
+    localfiles.py  files of this machine that a script or a query names in FROM
     alterations.py the family of whole states: they go, or get other names and types
     draft.py       what the statements so far have changed; each statement sees what the earlier ones did
     writing.py     a draft → a preview, or a new savepoint that was read back

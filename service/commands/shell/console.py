@@ -34,6 +34,7 @@ from service.saved.store import SavedQueries
 from service.settings import UNLIMITED, settings_of
 from service.sql.parser import DIALECT
 from service.sql.schemas.named import schema_called
+from service.writing.localfiles import LocalTables
 
 # A text without an end is no statement: the planner refuses it long before.
 _MOST_CHARACTERS = 1 << 24
@@ -170,7 +171,7 @@ class Console:
             raise WrongUsageError("expected --saved-queries, the file of the saved query")
         query = SavedQueries(path).get(name)
         sql, values = query.bound(given)
-        self._show(sql, query.dialect, parameters=values, database=query.database)
+        self._show(sql, query.dialect, parameters=values, database=query.database, is_saved=True)
 
     def use(self, name: str) -> None:
         """Let tables that name no database be those of another one.
@@ -234,6 +235,7 @@ class Console:
         *,
         parameters: Mapping[str, Any] | None = None,
         database: str | None = None,
+        is_saved: bool = False,
     ) -> None:
         view = self.view
         view.check()
@@ -248,6 +250,8 @@ class Console:
             schema=database or view.database,
             parameters=parameters or {},
             allow_partial=view.allows_partial,
+            # A saved query is answered as the service answers it.
+            system_tables=None if is_saved else LocalTables(),
         )
         began = time.monotonic()
         output = view.output

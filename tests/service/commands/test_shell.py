@@ -118,7 +118,7 @@ def test_a_pipe_that_is_no_text_is_wrong_usage(pipe: Callable[..., Piped]) -> No
     [
         ("UPDATE aggregate SET value = 1", (), 1, "line 1, column 1: UPDATE is not allowed"),
         ("SELECT 1", ("--database", "nativ"), 1, "there is no database 'nativ'"),
-        ("SELECT * FROM '/etc/passwd'", (), 1, "line 1, column 15: reading files is not allowed"),
+        ("SELECT * FROM '/etc/passwd'", (), 1, "line 1, column 15: expected a file with one"),
         (".tabels", (), 2, "there is no command .tabels (did you mean .tables"),
         (".zzz", (), 2, "there is no command .zzz (.help lists them)"),
         (".mo", (), 2, ".mode: expected"),

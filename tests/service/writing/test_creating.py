@@ -226,13 +226,6 @@ def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, create: Create)
     assert "x.parquet" in errors
 
 
-def test_a_query_reads_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    csv.write_csv(TABLE, tmp_path / "a.csv")
-
-    assert main(["query", "--savepoint", str(WORDCOUNT), f"SELECT * FROM '{tmp_path}/a.csv'"]) != 0
-    assert "reading files is not allowed" in capsys.readouterr().err
-
-
 def test_write_adds_operators_and_reads_other_savepoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
