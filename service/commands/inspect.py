@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from catalog import Database
 from readers import ReaderError
 from service.commands.compile import log_compilation
-from service.commands.outcome import ended
+from service.commands.outcome import IncompleteError, ended
 from service.commands.output import json_object, screen_width
 from service.commands.sources import catalog_of
 from service.encode import counted, dated, section_lines, size_text, state_sizes
@@ -30,9 +30,13 @@ def _inspect(options: Namespace) -> None:
     shown = _as_json if options.format == "json" else _as_text
     texts: list[str] = []
     failures: list[ReaderError] = []
+    lacking: list[str] = []
     for database in databases:
         try:
-            texts.append(shown(database))
+            missing = _missing_files(database)
+            texts.append(shown(database, missing))
+            if len(missing):
+                lacking.append(database.name)
         except ReaderError as error:
             failures.append(error)
             if len(databases) > 1:
@@ -41,13 +45,15 @@ def _inspect(options: Namespace) -> None:
         raise failures[0]
     print(",\n".join(texts).join("[]") if options.format == "json" else "\n\n".join(texts))
     sys.stdout.flush()
+    if lacking:
+        raise IncompleteError(f"files are missing or cut: {', '.join(lacking)}")
 
 
-def _as_text(database: Database) -> str:
-    return "\n".join(_lines(database))
+def _as_text(database: Database, missing: pa.Table) -> str:
+    return "\n".join(_lines(database, missing))
 
 
-def _lines(database: Database) -> Iterator[str]:
+def _lines(database: Database, missing: pa.Table) -> Iterator[str]:
     operators = _rows(database, "operators")
     states = _rows(database, "StateMeta")
     kind = (database.kind or "savepoint or checkpoint").lower()
@@ -71,7 +77,6 @@ def _lines(database: Database) -> Iterator[str]:
     if len(noted):
         yield f"\n{counted(len(noted), 'decoded state')} with a note"
         yield from section_lines(noted, _NOTES, screen_width(None))
-    missing = _missing_files(database)
     if len(missing):
         yield f"\n{counted(len(missing), 'file')} missing or cut: what needs them cannot be read"
         yield from section_lines(missing, _FILES, screen_width(None))
@@ -89,7 +94,7 @@ def _rows(database: Database, table: str) -> pa.Table:
     return database.table(table).scan().to_arrow()
 
 
-def _as_json(database: Database) -> str:
+def _as_json(database: Database, missing: pa.Table) -> str:
     facts = {
         "name": database.name,
         "path": database.path,
@@ -102,7 +107,7 @@ def _as_json(database: Database) -> str:
         "lineage": database.lineage,
     }
     tables = {"operators": _rows(database, "operators"), "states": _rows(database, "StateMeta")}
-    return json_object(facts, tables | {"missing_files": _missing_files(database)})
+    return json_object(facts, tables | {"missing_files": missing})
 
 
 _OPERATORS = {

@@ -3,7 +3,7 @@
 | code | when |
 |---|---|
 | 0 | the command succeeded |
-| 1 | the query failed, or a lookup found nothing |
+| 1 | the query failed, a lookup found nothing, or an inspected savepoint lacks files |
 | 2 | the command line is wrong |
 | 3 | a savepoint cannot be read |
 | 130 | Ctrl-C |
@@ -36,6 +36,10 @@ class NothingFoundError(Exception):
     """A lookup without any rows."""
 
 
+class IncompleteError(Exception):
+    """A savepoint that was shown, and lacks files."""
+
+
 def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
     """Run a command and return its exit code. Errors go to standard error, with `--verbose` after a traceback."""
 
@@ -45,7 +49,7 @@ def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
 
     try:
         return _run(run, options, failed=FAILED, cut=OK)
-    except NothingFoundError as error:
+    except (NothingFoundError, IncompleteError) as error:
         return reported(str(error), FAILED, options)
 
 

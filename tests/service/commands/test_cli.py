@@ -755,9 +755,10 @@ def test_an_inspection_sees_that_files_are_missing(run: Any, tmp_path: Path) -> 
     file = max((tmp_path / "checkpoint" / "shared").iterdir())
     file.unlink()
 
-    _, output, _ = run("inspect", str(tmp_path / "checkpoint" / "chk-2"))
-    _, facts, _ = run("inspect", str(tmp_path / "checkpoint" / "chk-2"), "--format", "json")
+    code, output, errors = run("inspect", str(tmp_path / "checkpoint" / "chk-2"))
+    other, facts, _ = run("inspect", str(tmp_path / "checkpoint" / "chk-2"), "--format", "json")
 
+    assert (code, errors, other) == (1, "savepointdb: files are missing or cut: chk-2\n", 1)
     assert b"1 file missing or cut" in output
     assert b"all of it decodes" not in output
     [missing] = json.loads(facts)[0]["missing_files"]
