@@ -17,6 +17,15 @@ from service.sql.functions import (
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 ALLOWED_STATEMENTS = "SELECT, EXPLAIN, SHOW, DESCRIBE and SUMMARIZE are allowed"
+# Statements that a script may hold, by the command that runs it.
+_WRITES = "to change states in a new savepoint, use: savepointdb write SOURCE --to TARGET 'SCRIPT'"
+_CREATES = "to make a new savepoint, use: savepointdb create TARGET 'SCRIPT'"
+_EXPORTS = "to save rows in a file, use --output FILE or savepointdb export"
+_COMMANDS = {
+    **dict.fromkeys(("ALTER", "CALL", "DELETE", "DROP", "INSERT", "MERGE", "UPDATE"), _WRITES),
+    "CREATE": _CREATES,
+    **dict.fromkeys(("COPY", "EXPORT"), _EXPORTS),
+}
 
 
 def check_tree(tree: exp.Expr) -> None:
@@ -28,12 +37,13 @@ def check_tree(tree: exp.Expr) -> None:
     """
     for node in tree.walk():
         if isinstance(node, _REFUSED_NODES):
-            raise ForbiddenError(f"{node.key.upper()} is not allowed in a query", hint=ALLOWED_STATEMENTS)
+            word = node.key.upper()
+            raise ForbiddenError(f"{word} is not allowed in a query", hint=hint_for(word))
         if isinstance(node, exp.Placeholder | exp.Parameter):
             raise InvalidQueryError("parameters are not supported: write their values")
         # DuckDB lets WITH hold INSERT and the like.
         if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query | exp.Values):
-            raise ForbiddenError("expected a query in WITH", hint=ALLOWED_STATEMENTS)
+            raise ForbiddenError("expected a query in WITH", hint=hint_for(node.this.key.upper()))
         # A function that is a table is checked where tables are resolved.
         if isinstance(node, exp.Func) and not isinstance(node.parent, exp.Table):
             name = _function_name(node)
@@ -55,6 +65,18 @@ def check_table_function(function: exp.Func) -> None:
         )
 
 
+def hint_for(word: str) -> str:
+    """Return what to do in place of a statement that is not a query, by its first word in capitals."""
+    command = _COMMANDS.get(word)
+    return ALLOWED_STATEMENTS if command is None else f"{ALLOWED_STATEMENTS}; {command}"
+
+
+def not_a_query(tree: exp.Expr) -> ForbiddenError:
+    """Return the error of a statement that was parsed, and is not a query."""
+    word = tree.name.upper() if isinstance(tree, exp.Command) else tree.key.upper()
+    return ForbiddenError(f"expected a query, found {word}", hint=hint_for(word))
+
+
 def refusal_of(first: str, position: Position) -> QueryError:
     """Return the error of a statement that is not a query.
 
@@ -64,7 +86,7 @@ def refusal_of(first: str, position: Position) -> QueryError:
     """
     word = first.partition(" ")[0].upper()
     if word in _REFUSED_WORDS:
-        return ForbiddenError(f"{word} is not allowed", hint=ALLOWED_STATEMENTS, position=position)
+        return ForbiddenError(f"{word} is not allowed", hint=hint_for(word), position=position)
     return QuerySyntaxError(
         f"expected a statement, found {word!r}", hint=ALLOWED_STATEMENTS, position=position
     )

@@ -22,7 +22,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from catalog import Catalog
 from service.errors import ForbiddenError, Position, QuerySyntaxError
-from service.sql.allowlist import ALLOWED_STATEMENTS, QUERY_WORDS, refusal_of
+from service.sql.allowlist import ALLOWED_STATEMENTS, QUERY_WORDS, not_a_query, refusal_of
 from service.sql.parser import DIALECT, blanked, check_length, parsed, tokens_of, too_deep
 from service.sql.plan import Plan
 from service.sql.remembered import RememberedQueries, RememberedQuery
@@ -107,7 +107,7 @@ class _Planner:
         text = blanked(self._sql, tokens[0].start)[: tokens[-1].end + 1]
         tree = parsed(text)
         if not isinstance(tree, exp.Query):
-            raise ForbiddenError(f"expected a query, found {tree.key.upper()}", hint=ALLOWED_STATEMENTS)
+            raise not_a_query(tree)
         planned = self._resolver.plan(tree, prefix, text)
         remembered = RememberedQuery.of(planned, self._resolver.named)
         if remembered is not None:

@@ -21,7 +21,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from service.errors import ForbiddenError, InvalidQueryError
+from service.errors import InvalidQueryError
+from service.sql.allowlist import not_a_query
 from service.sql.flink.calls import listagg, macro, rewritten
 from service.sql.flink.casts import cast_as_flink
 from service.sql.flink.syntax import FlinkSyntax
@@ -53,7 +54,7 @@ def translated(sql: str) -> str:
     try:
         tree = parsed(blanked(sql, start + length), FlinkSyntax)
         if not isinstance(tree, exp.Query):
-            raise ForbiddenError(f"expected a query, found {tree.key.upper()}")
+            raise not_a_query(tree)
         # A list, because nodes are replaced meanwhile.
         for node in list(tree.walk()):
             _rewrite(node)

@@ -24,7 +24,8 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from service.errors import ForbiddenError, InvalidQueryError
+from service.errors import InvalidQueryError
+from service.sql.allowlist import not_a_query
 from service.sql.parser import blanked, generated, parsed, too_deep
 from service.sql.trino.calls import REFUSED, REWRITTEN, call, macro, refused, substring, text
 from service.sql.trino.casts import cast_as_trino
@@ -63,7 +64,7 @@ def translated(sql: str, constants: Mapping[str, str]) -> str:
     try:
         tree = parsed(blanked(sql, start + len(prefix)), TrinoSyntax)
         if not isinstance(tree, exp.Query):
-            raise ForbiddenError(f"expected a query, found {tree.key.upper()}")
+            raise not_a_query(tree)
         _check_names(tree, sql)
         rewrite_zones(tree)
         # A list, because nodes are replaced meanwhile.

@@ -116,7 +116,19 @@ def test_a_pipe_that_is_no_text_is_wrong_usage(pipe: Callable[..., Piped]) -> No
 @pytest.mark.parametrize(
     ("script", "options", "code", "message"),
     [
-        ("UPDATE aggregate SET value = 1", (), 1, "line 1, column 1: UPDATE is not allowed"),
+        (
+            "UPDATE aggregate SET value = 1",
+            (),
+            1,
+            "line 1, column 1: UPDATE is not allowed (SELECT, EXPLAIN, SHOW, DESCRIBE and SUMMARIZE are allowed; "
+            "to change states in a new savepoint, use: savepointdb write SOURCE --to TARGET 'SCRIPT')",
+        ),
+        ("DELETE FROM aggregate", (), 1, "use: savepointdb write SOURCE"),
+        ("WITH a AS (INSERT INTO b VALUES (1)) SELECT 1", (), 1, "use: savepointdb write SOURCE"),
+        ("DELETE FROM aggregate", ("--dialect", "trino"), 1, "use: savepointdb write SOURCE"),
+        ("CALL rewind_kafka('a', 'b', 1)", ("--dialect", "flink"), 1, "found CALL (SELECT, EXPLAIN"),
+        ("CREATE TABLE a AS SELECT 1", (), 1, "use: savepointdb create TARGET"),
+        ("COPY aggregate TO 'a.csv'", (), 1, "use --output FILE or savepointdb export"),
         ("SELECT 1", ("--database", "nativ"), 1, "there is no database 'nativ'"),
         ("SELECT * FROM '/etc/passwd'", (), 1, "line 1, column 15: expected a file with one"),
         (".tabels", (), 2, "there is no command .tabels (did you mean .tables"),

@@ -127,7 +127,8 @@ def test_results_are_as_their_schemas_say(agent: Agent) -> None:
             "query",
             {"sql": "DELETE FROM native.aggregate"},
             "FORBIDDEN: DELETE is not allowed (line 1, column 1)\n"
-            "hint: SELECT, EXPLAIN, SHOW, DESCRIBE and SUMMARIZE are allowed",
+            "hint: SELECT, EXPLAIN, SHOW, DESCRIBE and SUMMARIZE are allowed; to change states in a new savepoint, use: "
+            "savepointdb write SOURCE --to TARGET 'SCRIPT'",
         ),
         (
             "query",
