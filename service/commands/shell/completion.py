@@ -6,6 +6,7 @@
 | `FROM agg`, `DESCRIBE agg`, `JOIN "win-` | tables and databases |
 | `"chk-42".agg` | tables of that database |
 | `a.va`, `aggregate.va` | columns of that table |
+| `value.f`, `a.value.f` | fields of that struct |
 | `SELECT va` … `FROM aggregate` | columns of the tables of the statement, keywords, functions |
 
 Names stand in quotation marks where they need them. Keywords follow the case in which the user began them.
@@ -66,6 +67,16 @@ class _Source:
     database: str | None
     table: str
     alias: str
+
+    def inside(self, path: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Yield the paths from this table that a name with dots may mean: with the table in front, or without."""
+        yield path
+        first, *rest = map(str.casefold, path)
+        if rest and first in (self.alias.casefold(), self.table.casefold()):
+            yield path[1:]
+        is_whole = rest[:1] == [self.table.casefold()] and first == (self.database or "").casefold()
+        if is_whole and len(rest) > 1:
+            yield path[2:]
 
 
 class ConsoleCompleter(Completer):
@@ -163,8 +174,8 @@ class ConsoleCompleter(Completer):
         if not typed.startswith('"'):
             yield from _words(typed, tokens)
 
-    def _qualified(self, path: Sequence[str], typed: str, sources: Iterable[_Source]) -> Iterator[Completion]:
-        """Yield what may follow a name and a dot: columns of a table, tables of a database."""
+    def _qualified(self, path: Sequence[str], typed: str, sources: Sequence[_Source]) -> Iterator[Completion]:
+        """Yield what may follow a name and a dot: columns of a table, fields of a struct, tables of a database."""
         *outer, last = path
         for source in sources:
             names = (source.alias, source.table) if not outer else (source.table,)
@@ -172,6 +183,10 @@ class ConsoleCompleter(Completer):
                 for column, kind in self._names.columns(source.database, source.table):
                     yield from _matching([column], typed, typed, kind)
                 return
+        for source in sources:
+            for rest in source.inside(path):
+                for field, kind in self._names.fields(source.database, source.table, rest):
+                    yield from _matching([field], typed, typed, kind)
         yield from _matching(self._names.tables(last), typed, typed, "table")
 
 

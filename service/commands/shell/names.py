@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
 
 from catalog import Catalog, CatalogError
 from catalog.table import Table
@@ -14,6 +16,7 @@ from service.sql.types import sql_type
 
 _LISTINGS = ("columns", "schemata", "tables")
 _MOST_TABLES_REMEMBERED = 1000
+_NO_COLUMNS = pa.schema([])
 
 
 class Names:
@@ -25,7 +28,7 @@ class Names:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._columns: dict[tuple[str, str], Sequence[tuple[str, str]]] = {}
+        self._schemas: dict[tuple[str, str], pa.Schema] = {}
 
     @property
     def databases(self) -> Sequence[str]:
@@ -49,19 +52,37 @@ class Names:
 
     def columns(self, database: str | None, table: str) -> Sequence[tuple[str, str]]:
         """Return the columns of a table, with their types; none if there is no such table."""
+        return _with_types(self._schema(database, table))
+
+    def fields(self, database: str | None, table: str, path: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Return the fields of the struct that a path leads to from a table, with their types; none if it leads to no struct.
+
+        Args:
+            database, table: the table.
+            path: a column, and fields in fields, in any case.
+        """
+        inside: Iterable[pa.Field] = self._schema(database, table)
+        for name in path:
+            found = next((field for field in inside if field.name.casefold() == name.casefold()), None)
+            if found is None or not pa.types.is_struct(found.type):
+                return []
+            inside = found.type
+        return _with_types(inside)
+
+    def _schema(self, database: str | None, table: str) -> pa.Schema:
+        """Return the columns of a table; none if there is no such table."""
         name = self._console.view.database if database is None else database
         if name is None:
-            return []
+            return _NO_COLUMNS
         known = name.casefold(), table.casefold()
-        if known not in self._columns:
-            if len(self._columns) >= _MOST_TABLES_REMEMBERED:
-                self._columns.clear()
+        if known not in self._schemas:
+            if len(self._schemas) >= _MOST_TABLES_REMEMBERED:
+                self._schemas.clear()
             try:
-                found = self._table(name, table)
+                self._schemas[known] = self._table(name, table).schema
             except (CatalogError, ReaderError):
-                return []
-            self._columns[known] = [(column.name, sql_type(column.type)) for column in found.schema]
-        return self._columns[known]
+                return _NO_COLUMNS
+        return self._schemas[known]
 
     @property
     def _catalog(self) -> Catalog:
@@ -71,3 +92,7 @@ class Names:
         if database.casefold() == INFORMATION_SCHEMA:
             return information_schema_table(self._catalog, table)
         return schema_called(self._catalog, database).database.table(table)
+
+
+def _with_types(fields: Iterable[pa.Field]) -> Sequence[tuple[str, str]]:
+    return [(field.name, sql_type(field.type)) for field in fields]
