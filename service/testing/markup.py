@@ -42,6 +42,7 @@ def _case(savepoint: SavepointResult, one: RuleResult, fail_on: Severity) -> Cas
     outcome = _OUTCOMES.get(one.status, "")
     if one.status is Status.VIOLATED and one.fails(fail_on):
         outcome = "failure"
+    more = savepoint.all_rows(one)
     text = "\n".join(
         filter(
             None,
@@ -50,6 +51,7 @@ def _case(savepoint: SavepointResult, one: RuleResult, fail_on: Severity) -> Cas
                 one.rule.description,
                 one.message,
                 *(one.rows.lines() if one.rows is not None else ()),
+                f"all rows: {more}" if more else "",
             ],
         )
     )

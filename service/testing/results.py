@@ -12,6 +12,7 @@ Of several the greatest counts: what was not tested may be violated, too.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from enum import StrEnum
 from typing import Any
 
 from service.queries.firstrows import FirstRows
-from service.testing.rules import Rule, Severity
+from service.testing.rules import CURRENT, PREVIOUS, Rule, Severity
 
 KEPT, VIOLATED, BROKEN, UNREADABLE = range(4)
 
@@ -45,6 +46,7 @@ class RuleResult:
         table: the table of the state; empty if the rule is not tested for each state.
         message: what was found, or why it was not tested; empty if it passed.
         rows: the first rows that violate it; None if there are none.
+        sql: the query whose rows these are, with the values of its parameters; empty if it was not asked.
         elapsed_s: seconds that it took.
     """
 
@@ -53,6 +55,7 @@ class RuleResult:
     table: str = ""
     message: str = ""
     rows: FirstRows | None = None
+    sql: str = ""
     elapsed_s: float = 0.0
 
     @property
@@ -75,6 +78,7 @@ class RuleResult:
             "message": self.message or None,
             "expected": self.rule.expectation,
             "rows": None if self.rows is None else self.rows.to_dict(),
+            "sql": self.sql or None,
             "elapsed_s": round(self.elapsed_s, 3),
         }
 
@@ -91,6 +95,7 @@ class SavepointResult:
         kind: `SAVEPOINT` or `CHECKPOINT`; None if it does not say, or cannot be read.
         created_at: the time of its `_metadata`; None where it is not known.
         previous: the name of the one before it; None if there is none.
+        previous_path: its directory; empty if there is none.
         notes: what a reader should know of the choice of these savepoints, in sentences.
         error: why it cannot be read; empty if it can.
         is_gone: True if it was deleted meanwhile.
@@ -104,6 +109,7 @@ class SavepointResult:
     kind: str | None = None
     created_at: datetime | None = None
     previous: str | None = None
+    previous_path: str = ""
     notes: tuple[str, ...] = ()
     error: str = ""
     is_gone: bool = False
@@ -117,6 +123,16 @@ class SavepointResult:
         if Status.ERROR in statuses:
             return BROKEN
         return VIOLATED if any(one.fails(fail_on) for one in self.results) else KEPT
+
+    def all_rows(self, one: RuleResult) -> str:
+        """Return the command that shows all rows that violate a rule; empty if the report has them all."""
+        if one.rows is None or one.rows.row_count <= one.rows.batch.num_rows:
+            return ""
+        savepoints = [f"{CURRENT}={self.path}"]
+        if PREVIOUS in one.sql.casefold() and self.previous_path:
+            savepoints.append(f"{PREVIOUS}={self.previous_path}")
+        named = (word for place in savepoints for word in ("--savepoint", place))
+        return shlex.join(["savepointdb", "query", _in_a_line(one.sql), *named, "--database", CURRENT])
 
     def counts(self) -> Counter[Status]:
         """Return how many results have each status."""
@@ -175,3 +191,10 @@ class RunReport:
             "unreadable_savepoints": [one.name for one in self.savepoints if one.error],
             "savepoints": [one.to_dict() for one in self.savepoints],
         }
+
+
+def _in_a_line(sql: str) -> str:
+    """Return a query on one line, unless a line of it may end in a comment, or within quotation marks."""
+    lines = sql.strip().splitlines()
+    is_safe = "--" not in sql and all(line.count(mark) % 2 == 0 for line in lines for mark in "'\"")
+    return " ".join(line.strip() for line in lines) if is_safe else sql.strip()

@@ -26,6 +26,7 @@ from service.errors import (
 from service.queries.firstrows import FirstRows, first_rows
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
+from service.sql.edits import with_values
 from service.testing.results import RuleResult, SavepointResult, Status
 from service.testing.rules import CURRENT, PREVIOUS, ChosenState, Rule
 from service.testing.selection import Subject
@@ -62,6 +63,7 @@ class Runner:
             job=subject.job,
             created_at=database.created_at,
             previous=None if previous is None else previous.name,
+            previous_path="" if previous is None else previous.path,
             notes=subject.notes,
         )
         try:
@@ -131,6 +133,7 @@ class Runner:
             table=table,
             message=violation,
             rows=found if violation and found.row_count else None,
+            sql=with_values(sql, rule.params) if rule.params else sql,
             elapsed_s=time.monotonic() - started,
         )
 

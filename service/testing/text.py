@@ -34,6 +34,10 @@ def savepoint_lines(savepoint: SavepointResult, fail_on: Severity, width: int | 
         if one.status in (Status.PASSED, Status.SKIPPED):
             continue
         yield from _result_lines(one, fail_on, width)
+        more = savepoint.all_rows(one)
+        if more:
+            # Neither wrapped nor indented where it has several lines: it is copied.
+            yield from map(printable, f"{_INDENT}all rows: {more}".splitlines())
     skipped = [one for one in savepoint.results if one.status is Status.SKIPPED]
     for one in skipped[:_MOST_SKIPPED]:
         yield from _labelled("skipped", f"{one.title}: {one.message}", width)

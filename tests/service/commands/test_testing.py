@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -174,6 +176,41 @@ def test_many_rows_are_counted_and_some_shown(check: _Command, tmp_path: Path) -
     assert len(result["rows"]["rows"]) == 5
     count = result["rows"]["row_count"]
     assert f"            … and {count - 5:,} more" in text.splitlines()
+
+
+def test_a_command_shows_all_rows_of_a_violation(
+    check: _Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = """
+[[rule]]
+name = "grows"
+params = { least = 0, word = "it's" }
+sql = '''
+SELECT key, a.value
+FROM aggregate AS a JOIN previous.aggregate AS b USING (key)
+WHERE a.value > $least AND key <> $word
+ORDER BY key'''
+"""
+    (tmp_path / "r.toml").write_text(rules)
+    (tmp_path / "commented.sql").write_text(
+        "-- rule: commented\nSELECT key -- 'the key\nFROM current.aggregate"
+    )
+
+    words = (tmp_path / "r.toml", tmp_path / "commented.sql", WORDCOUNT, "--previous", WORDCOUNT.parent / "native")
+    report, text = check.json(*words), check(*words)[1]
+    junit = tmp_path / "junit.xml"
+    check(*words, "--junit", junit)
+
+    grows, commented = report["savepoints"][0]["results"]
+    assert grows["sql"].endswith("WHERE a.value >  (0)  AND key <>  ('it''s') \nORDER BY key")
+    found = re.findall(r"all rows: (.*?)\n(?:VIOLATED|passed|\n)", text, re.DOTALL)
+    assert [command.count("\n") for command in found] == [0, 1]
+    for command, one in zip(found, (grows, commented), strict=True):
+        program, *arguments = shlex.split(command)
+        assert (program, main([*arguments, "--format", "csv"])) == ("savepointdb", 0)
+        rows = capsys.readouterr().out.splitlines()
+        assert len(rows) - 1 == one["rows"]["row_count"] == 1000
+    assert "all rows: savepointdb query" in junit.read_text()
 
 
 _VALUES = [
