@@ -6,6 +6,7 @@
 | `/db/{database}` | its tables |
 | `/db/{database}/{table}?key=…&_key_group=…&columns=…&limit=…` | rows of a table |
 | `/db/{database}/{table}?where=…` | rows for which a condition of SQL holds |
+| `/db/{database}/{table}?value=100&sort=-value,key` | rows that have a value in a column; sorted, `-` for the largest first |
 | `/db?sql=…`, `/db/{database}?sql=…` | rows of a statement |
 
 Each may end in a format: `.json`, `.jsonl`, `.csv`, `.arrow`, `.parquet`. A browser that opens one without a format gets the page
@@ -28,7 +29,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 from starlette.responses import Response
 
-from catalog import Catalog, Database, NoSuchDatabaseError, NotAKeyError, Table, keyed_states, parse_key
+from catalog import (
+    Catalog,
+    Database,
+    NoSuchColumnError,
+    NoSuchDatabaseError,
+    NotAKeyError,
+    Table,
+    keyed_states,
+    parse_key,
+)
+from catalog.errors import near_names
 from service.api.answers import ANSWERS, QueryAnswer, accepted_format, with_formulas
 from service.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
 from service.api.query import COMPAT, QueryBody
@@ -42,17 +53,19 @@ from service.errors import (
     InvalidValueError,
     NotFoundError,
     QuerySyntaxError,
+    near_names_hint,
 )
 from service.queries.keyhints import example_of
 from service.sql.edits import quoted
 from service.sql.literals import condition_of, text_constant
 from service.sql.parser import parsed, too_deep
+from service.sql.resolver import Resolver
 
 router = APIRouter(tags=["links"])
 
 _FOLDER = b"/db/"
 _KEY = "key"
-_OF_TABLES = frozenset({_KEY, "key_group", "where", "columns"})
+_OF_TABLES = frozenset({_KEY, "key_group", "where", "columns", "sort"})
 _FACTS_OF_TIMERS = frozenset({"operator_id", "timer_service", "time_domain"})
 _LONGEST_KEY = 100_000
 _LONGEST_CONDITION = 100_000
@@ -62,8 +75,8 @@ _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 class LinkParameters(BaseModel):
     """The part of a link behind the question mark."""
 
-    # A misspelt limit must not be ignored.
-    model_config = ConfigDict(extra="forbid")
+    # Any other parameter is a column; a misspelt limit is none, and not ignored.
+    model_config = ConfigDict(extra="allow")
 
     sql: str | None = Field(default=None, description="a statement, in place of a table")
     key: str | None = Field(
@@ -80,9 +93,18 @@ class LinkParameters(BaseModel):
     columns: str | None = Field(
         default=None, description='columns of the answer, with commas between them; `"a,b"` is one column'
     )
+    sort: str | None = Field(
+        default=None,
+        description="columns that the rows are sorted by, with commas between them; `-value`: largest first",
+    )
     limit: MostRows = None
     compat: str | None = Field(default=None, description=COMPAT)
     formulas: Formulas = None
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The other parameters: columns, and the value that they must have."""
+        return self.model_extra or {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +187,11 @@ async def _linked(
     check_each_once(request)
     wanted = with_formulas(address.format or accepted_format(accept), parameters.formulas)
     sql = parameters.sql
+    if parameters.values and (sql is not None or not address.table):
+        raise _unknown(next(iter(parameters.values)), ())
     if sql is not None and parameters.model_fields_set & _OF_TABLES:
         raise InvalidRequestError(
-            "expected sql, or key, _key_group, where and columns of a table, found both"
+            "expected sql, or key, _key_group, where, columns and sort of a table, found both"
         )
     if sql is None:
         sql = await to_thread.run_sync(_statement, address, parameters, catalog)
@@ -224,21 +248,29 @@ def _statement(address: Address, parameters: LinkParameters, catalog: Catalog) -
     if not address.table:
         if parameters.model_fields_set & _OF_TABLES:
             raise InvalidRequestError(
-                "expected key, _key_group, where and columns behind a table",
+                "expected key, _key_group, where, columns and sort behind a table",
                 hint="a link to a table is /db/database/table",
             )
         return "SHOW TABLES" if address.database else "SHOW DATABASES"
     conditions = []
+    order = ""
     if parameters.key is not None:
         found = catalog.schema(address.database).database
         conditions.append(_key_condition(found, found.table(address.table), parameters.key))
+    if parameters.values or parameters.sort is not None:
+        # Not from the catalog alone: information_schema has tables, too.
+        table = Resolver("", catalog, None, None).table((address.database, address.table)).table
+        conditions += (_value_condition(table, name, text) for name, text in parameters.values.items())
+        order = "" if parameters.sort is None else f" ORDER BY {_order(table, parameters.sort)}"
     if parameters.key_group is not None:
         conditions.append(f"_key_group = {parameters.key_group}")
     if parameters.where is not None:
         conditions.append(_condition(parameters.where))
-    columns = "*" if parameters.columns is None else ", ".join(map(quoted, _names(parameters.columns)))
+    columns = (
+        "*" if parameters.columns is None else ", ".join(map(quoted, _names("columns", parameters.columns)))
+    )
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {columns} FROM {quoted(address.database)}.{quoted(address.table)}{where}"
+    return f"SELECT {columns} FROM {quoted(address.database)}.{quoted(address.table)}{where}{order}"
 
 
 def _condition(text: str) -> str:
@@ -259,16 +291,61 @@ def _condition(text: str) -> str:
     return bracketed
 
 
-def _names(text: str) -> list[str]:
+def _names(parameter: str, text: str) -> list[str]:
     try:
         names = next(csv.reader([text], strict=True), [])
     except csv.Error as error:
         raise InvalidRequestError(
-            f"expected columns with commas between them, found {text!r:.100}"
+            f"{parameter}: expected columns with commas between them, found {text!r:.100}"
         ) from error
     if not all(names) or not names:
-        raise InvalidRequestError(f"expected columns with commas between them, found {text!r:.100}")
+        raise InvalidRequestError(
+            f"{parameter}: expected columns with commas between them, found {text!r:.100}"
+        )
     return names
+
+
+def _value_condition(table: Table, name: str, text: str) -> str:
+    """Return the condition that a column has a value."""
+    column = _column(table, name)
+    if column is None:
+        raise _unknown(name, table.schema.names, f" or a column of {table.name!r}")
+    try:
+        value = parse_key(text, table.schema.field(column).type, is_unquoted=column in table.unquoted)
+    except NotAKeyError as error:
+        raise InvalidValueError(
+            f"this is no value of the column {column!r}: {error}",
+            hint=f"where takes any condition: where={quoted(column)} IS NULL",
+        ) from error
+    return condition_of(column, value.array)
+
+
+def _order(table: Table, text: str) -> str:
+    """Return what stands behind ORDER BY."""
+    order = []
+    for name in _names("sort", text):
+        column = _column(table, name)
+        is_descending = column is None and name.startswith("-")
+        wanted = name[1:] if is_descending else name
+        column = column or _column(table, wanted)
+        if column is None:
+            raise NoSuchColumnError(wanted, table.schema.names, table.name)
+        order.append(f"{quoted(column)} {'DESC' if is_descending else 'ASC'} NULLS LAST")
+    return ", ".join(order)
+
+
+def _column(table: Table, name: str) -> str | None:
+    """Return the column of a name in any case; None if there is none."""
+    return next((str(one) for one in table.schema.names if one.casefold() == name.casefold()), None)
+
+
+def _unknown(name: str, columns: Sequence[str], more: str = "") -> InvalidRequestError:
+    known = [field.alias or own for own, field in LinkParameters.model_fields.items()]
+    near = near_names(name, [*known, *columns])
+    return InvalidRequestError(
+        f"expected a parameter of links{more}, found {name!r:.100}",
+        hint=near_names_hint(near) or f"parameters are {', '.join(known)}",
+    )
 
 
 def _key_condition(database: object, table: Table, text: str) -> str:

@@ -192,6 +192,18 @@ def test_names_may_have_escapes_and_slashes(client: httpx.Client, serving: Servi
         ("/db/native/aggregate?columns=", 400, "INVALID_REQUEST", "columns"),
         ("/db/native/aggregate?columns=a,,b", 400, "INVALID_REQUEST", "columns"),
         ("/db/native/aggregate?limt=1", 400, "INVALID_REQUEST", "limt"),
+        ("/db?limt=1", 400, "INVALID_REQUEST", "limit"),
+        ("/db/native?value=1", 400, "INVALID_REQUEST", "'value'"),
+        ("/db/native?sort=value", 400, "INVALID_REQUEST", "/db/database/table"),
+        ("/db?sql=SELECT 1&value=1", 400, "INVALID_REQUEST", "'value'"),
+        ("/db?sql=SELECT 1&sort=value", 400, "INVALID_REQUEST", "sort"),
+        ("/db/native/aggregate?vale=1", 400, "INVALID_REQUEST", 'did you mean \\"value\\"'),
+        ("/db/native/aggregate?value=1&value=2", 400, "INVALID_REQUEST", "once"),
+        ("/db/native/aggregate?value=many", 400, "INVALID_VALUE", "no value of the column 'value'"),
+        ("/db/native/aggregate?value=1 OR 1=1", 400, "INVALID_VALUE", "no value of the column 'value'"),
+        ("/db/native/aggregate?sort=", 400, "INVALID_REQUEST", "sort"),
+        ("/db/nativ/aggregate?value=1", 404, "DATABASE_NOT_FOUND", "native"),
+        ("/db/native/agregate?value=1", 404, "TABLE_NOT_FOUND", "aggregate"),
         ("/db/native/aggregate?limit=-1", 400, "INVALID_REQUEST", "limit"),
         ("/db/native/aggregate?limit=1&limit=2", 400, "INVALID_REQUEST", "once"),
         ("/db/native/aggregate?_key_group=many", 400, "INVALID_REQUEST", "_key_group"),
@@ -218,6 +230,39 @@ def test_a_wrong_link_says_what_is_wrong(
     assert told in answer.text
     # Only a statement that runs is asked for its columns.
     assert client.head(link).status_code == (status if code != "COLUMN_NOT_FOUND" else 200)
+
+
+@pytest.mark.parametrize(
+    ("link", "rows"),
+    [
+        ("/db/native/aggregate?value=11290&columns=key,value", [["key_662", 11290]]),
+        ("/db/native/aggregate?VALUE=11290&columns=key", [["key_662"]]),
+        (
+            "/db/native/aggregate?sort=-value,key&columns=key,value&limit=3",
+            [["key_662", 11290], ["key_227", 200], ["key_27", 200]],
+        ),
+        ("/db/native/aggregate?sort=value&where=value > 200&columns=value", [[11290]]),
+        ("/db/native/aggregate?value=200&sort=-key&columns=key&limit=1", [["key_827"]]),
+        ("/db/native/source_offsets?partition=0&columns=partition", None),
+        ("/db/native/operators?operator_uid=aggregate&columns=operator_uid", [["aggregate"]]),
+        ("/db/native/operators?operator_uid=it's&columns=operator_uid", []),
+        ('/db/native/source?value={"f0":"words","f1":0,"f2":1}&columns=value', None),
+        ("/db/information_schema/schemata?schema_name=native&columns=schema_name", [["native"]]),
+    ],
+)
+def test_columns_are_filtered_and_sorted_by_parameters(
+    client: httpx.Client, link: str, rows: list[list[object]] | None
+) -> None:
+    answer = answered(client, link).json()["rows"]
+
+    if rows is not None:
+        assert answer == rows
+
+
+def test_sorting_by_no_column_names_near_ones(client: httpx.Client) -> None:
+    error = client.get("/db/native/aggregate?sort=-vale").json()["error"]
+
+    assert (error["code"], error["hint"]) == ("COLUMN_NOT_FOUND", 'did you mean "value"?')
 
 
 def test_a_link_that_cannot_change_is_not_read_twice(client: httpx.Client) -> None:

@@ -196,7 +196,13 @@ ORDER BY key'''
         "-- rule: commented\nSELECT key -- 'the key\nFROM current.aggregate"
     )
 
-    words = (tmp_path / "r.toml", tmp_path / "commented.sql", WORDCOUNT, "--previous", WORDCOUNT.parent / "native")
+    words = (
+        tmp_path / "r.toml",
+        tmp_path / "commented.sql",
+        WORDCOUNT,
+        "--previous",
+        WORDCOUNT.parent / "native",
+    )
     report, text = check.json(*words), check(*words)[1]
     junit = tmp_path / "junit.xml"
     check(*words, "--junit", junit)
