@@ -103,8 +103,17 @@ async def on_error(request: Request, error: Exception) -> Response:
     return error_response(found)
 
 
-async def _on_invalid_request(_request: Request, error: Exception) -> Response:
+async def _on_invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    found = request.headers.get("content-type")
+    # A form of another site could send such a body with the reader's credentials, so it is never read as JSON.
+    if found is not None and "json" not in found and any(each["loc"] == ("body",) for each in error.errors()):
+        return error_response(
+            InvalidRequestError(
+                f"expected a body of JSON with the header Content-Type: application/json, found {found!r:.100}",
+                hint="curl -d needs -H 'Content-Type: application/json'; curl --json sends it",
+            )
+        )
     # A location begins with `body`, `query` or `path`, which clients need not know.
     reasons = [f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}" for each in error.errors()]
     return error_response(InvalidRequestError("; ".join(reasons)))

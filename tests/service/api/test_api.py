@@ -193,6 +193,18 @@ def test_a_wish_for_formulas_is_not_overlooked(client: httpx.Client, accept: str
     assert ask(client, "SELECT 1", f"{accept}, */*;q=0.1").headers["content-type"] == "application/json"
 
 
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain"])
+@pytest.mark.parametrize("path", ["/api/query", "/api/diff", "/api/savepoints"])
+def test_a_body_without_its_content_type_gets_a_hint(client: httpx.Client, path: str, kind: str) -> None:
+    # As curl -d sends it; a form of another site can send it, too, so it is not answered.
+    response = client.post(path, content='{"sql": "SELECT 1"}', headers={"content-type": kind})
+
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (400, "INVALID_REQUEST")
+    assert error["message"].endswith(f"found {kind!r}")
+    assert error["hint"].startswith("curl -d needs -H 'Content-Type: application/json'")
+
+
 @pytest.mark.parametrize("accept", ["image/png", "text/csv;q=0", ""])
 def test_a_format_that_is_not_ours_is_refused(accept: str) -> None:
     if accept == "":
