@@ -214,6 +214,7 @@ class Export:
                 ledger.finish(table)
                 whole[table.folder] = table
                 self._done += 1
+        ledger.commit()
         tables = layout.commit(
             facts, [whole[chosen.folder] for chosen in selection.tables], conversions.schemas
         )

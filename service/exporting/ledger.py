@@ -22,6 +22,7 @@ from service.version import installed_version
 UNFINISHED = "_unfinished"
 _BEGUN = f"{UNFINISHED}/begun.json"
 _FINISHED = f"{UNFINISHED}/finished"
+_IS_WRITTEN = "is_written"
 _METADATA = "_metadata"
 # What all savepoints of a table share.
 _SHARED_OPTIONS = ("partition_by", "nanoseconds")
@@ -85,15 +86,20 @@ class Ledger:
             "options": self._options,
         }
         if self._begun is None:
-            self._destination.put(_BEGUN, json.dumps(facts).encode())
+            self._put_begun(facts)
             return {}
         differing = [
             name for name, value in facts.items() if name != "path" and self._begun.get(name) != value
         ]
+        if differing == ["options"] and self._may_begin_anew(self._begun):
+            for name in list(self._destination.names(_FINISHED)):
+                self._destination.remove(name)
+            self._put_begun(facts)
+            return {}
         if differing:
             raise ConflictError(
                 f"{self._destination.url}: expected to go on with the export of {self._begun.get('path')} that has begun here, found "
-                f"another {' and another '.join(differing)}; finish that one, or remove {UNFINISHED}"
+                f"another {' and another '.join(differing)}; finish that one, or export to another folder"
             )
         tables = {}
         for name in list(self._destination.names(_FINISHED)):
@@ -110,6 +116,15 @@ class Ledger:
         """
         self._destination.put(_finished_name(table), json.dumps(table.to_dict()).encode())
 
+    def commit(self) -> None:
+        """Note that all tables are whole, and become visible one after the other: from now on the options stay.
+
+        Raises:
+            TargetError: the destination cannot be written to.
+        """
+        assert self._begun is not None
+        self._put_begun({**self._begun, _IS_WRITTEN: True})
+
     def publish(self, savepoint: ExportedSavepoint) -> None:
         """Write the manifest with a savepoint that is whole.
 
@@ -125,6 +140,19 @@ class Ledger:
                 self._destination.remove(name)
         self._destination.remove(_BEGUN)
         self._begun = None
+
+    def _put_begun(self, facts: Mapping[str, Any]) -> None:
+        self._destination.put(_BEGUN, json.dumps(facts).encode())
+        self._begun = facts
+
+    def _may_begin_anew(self, begun: Mapping[str, Any]) -> bool:
+        """Return whether a run with other options may write all tables anew, as it does where a value had no place in a column.
+
+        With other tables it may not: files of those that it does not write would stay.
+        """
+        options = begun.get("options")
+        is_same = isinstance(options, dict) and options.get("tables") == self._options["tables"]
+        return is_same and not begun.get(_IS_WRITTEN)
 
     def _read_begun(self) -> Mapping[str, Any] | None:
         content = self._destination.read(_BEGUN)
@@ -166,7 +194,7 @@ class Ledger:
             if manifest.options.get(name) != self._options[name]:
                 raise ConflictError(
                     f"{self._destination.url}: expected an export with {name} {self._options[name]}, found one with "
-                    f"{manifest.options.get(name)}"
+                    f"{manifest.options.get(name)}; export to another folder"
                 )
 
 

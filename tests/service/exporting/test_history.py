@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -20,6 +21,7 @@ HISTORY = FLINK / "2.3.0/wordcount-rocksdb-checkpoint-incremental/checkpoint"
 WORDCOUNT = FLINK / "2.3.0/wordcount-hashmap-savepoints/canonical"
 EVERYTHING = FLINK / "2.3.0/everything-rocksdb-savepoints/native"
 CORPUS = DATA / "corpus/1.20.3/allstates-hashmap-compressed"
+TYPES = FLINK / "2.3.0/types-hashmap-savepoints/canonical"
 NAMESPACE = "job"
 
 AsOf = Callable[[Path, str, str], pa.Table]
@@ -213,3 +215,36 @@ def _as_of_each(name: str, target: Path, table: str) -> list[pa.Table]:
         return [found.scan(snapshot_id=one.snapshot_id).to_arrow() for one in found.snapshots()]
     finally:
         catalog.close()
+
+
+@formats
+def test_an_export_goes_on_with_the_option_that_its_error_advises(
+    export: Any, tmp_path: Path, name: str
+) -> None:
+    options = ("--format", name, "--namespace", NAMESPACE, "--tables", "types__v_datetime,operators")
+
+    fine = export(TYPES, tmp_path, *options)
+    text = export(TYPES, tmp_path, *options, "--nanoseconds", "text")
+    again = export(TYPES, tmp_path, *options, "--nanoseconds", "text")
+    other = export(TYPES, tmp_path, *options, "--nanoseconds", "bigint")
+
+    assert (fine.code, "with nanoseconds as text or bigint" in fine.err) == (3, True)
+    assert (text.code, again.code) == (0, 0), text.err
+    (savepoint,) = manifest_of(tmp_path)["savepoints"]
+    files = [file["path"] for table in savepoint["tables"] for file in table["files"]]
+    # Nothing of the first run is left.
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("chk-*.parquet")} == set(files)
+    assert not (tmp_path / "_unfinished").exists()
+    assert rows(_as_of_each(name, tmp_path, "types__v_datetime")[0]) == rows(expected(TYPES, "types__v_datetime"))
+    assert (other.code, "export to another folder" in other.err) == (1, True)
+
+
+def test_an_export_whose_tables_become_visible_keeps_its_options(export: Any, tmp_path: Path) -> None:
+    options = ("--format", "delta", "--namespace", NAMESPACE, "--tables", "types__v_datetime")
+    export(TYPES, tmp_path, *options)
+    begun = tmp_path / "_unfinished" / "begun.json"
+    begun.write_text(json.dumps({**json.loads(begun.read_text()), "is_written": True}))
+
+    ended = export(TYPES, tmp_path, *options, "--nanoseconds", "text")
+
+    assert (ended.code, "finish that one, or export to another folder" in ended.err) == (1, True)
