@@ -271,8 +271,8 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "--against",
         action="append",
         metavar="X",
-        help="The new job, as far as it is known: a savepoint of it, its jar, its plan (of Flink's REST API, or a compiled SQL "
-        "plan), or a stateInfo file. May be repeated; if not given, only the version of Flink is checked.",
+        help="The new job, as far as it is known: a savepoint of it, its jar, a folder of jars, its plan (of Flink's REST API, "
+        "or a compiled SQL plan), or a stateInfo file. May be repeated; if not given, only the version of Flink is checked.",
     )
     parser.add_argument(
         "--flink",
@@ -398,8 +398,8 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
         "--against",
         action="append",
         metavar="X",
-        help="The new job, as far as it is known: a savepoint of it, or its jar. It says which types the states need. May be "
-        "repeated.",
+        help="The new job, as far as it is known: a savepoint of it, its jar, or a folder of jars. It says which types the "
+        "states need. May be repeated.",
     )
     _add_preview(parser)
     parser.add_argument(

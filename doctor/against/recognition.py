@@ -23,6 +23,7 @@ from readers import (
 )
 
 _METADATA = MAGIC.to_bytes(4, "big")
+_METADATA_FILE = "_metadata"
 _ZIP = b"PK\x03\x04"
 _KINDS = "a savepoint, a jar, a job plan or a stateInfo file"
 
@@ -39,7 +40,7 @@ def against_of(
     """Return what is known of a new job by files and savepoints of it.
 
     Args:
-        paths: of savepoints, local or remote; of local jars, job plans and stateInfo files.
+        paths: of savepoints, local or remote; of local jars, folders of jars, job plans and stateInfo files.
         roots: more directories that the savepoints may refer to.
         path_map: recorded path prefixes of the savepoints and the present ones.
         options: how files of savepoints are reached.
@@ -50,6 +51,10 @@ def against_of(
     found: list[Against] = []
     jars: list[Path] = []
     for path in paths:
+        inside = _jars_in(path)
+        if inside:
+            jars += inside
+            continue
         start = _start_of(path)
         if start is None or start == _METADATA:
             found.append(SavepointAgainst(Savepoint(path, roots=roots, path_map=path_map, options=options)))
@@ -76,6 +81,18 @@ def _described(path: Path) -> Against:
                 ) from error
             # Of the two errors, that of the kind which it is.
             raise (no_state_info if b'"operators"' in data else error) from error
+
+
+def _jars_in(path: Path) -> list[Path]:
+    """Return the jars of a local folder, by name; none where it is a savepoint, or elsewhere."""
+    folder = os.fspath(path)
+    if "://" in folder or not os.path.isdir(folder) or os.path.exists(os.path.join(folder, _METADATA_FILE)):
+        return []
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise StorageError(f"expected {_KINDS}, found {error.strerror}", path=folder) from error
+    return [os.path.join(folder, name) for name in names if name.casefold().endswith(".jar")]
 
 
 def _start_of(path: Path) -> bytes | None:

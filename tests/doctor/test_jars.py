@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -144,6 +145,31 @@ def test_jars_are_told_from_other_files_by_their_content(pairs, tmp_path):
     (found,) = against_of([renamed, jar])
 
     assert found.description == f"{renamed}, {jar}"
+
+
+def test_a_folder_of_jars_is_one_class_path(pairs, tmp_path):
+    each = label(pairs, "pojo-list-field", "2.3.0-to-2.3.0-hashmap")
+    (tmp_path / "b.jar").write_bytes(each.jar_b.read_bytes())
+    (tmp_path / "a.JAR").write_bytes(each.jar_b.read_bytes())
+    (tmp_path / "notes.txt").write_text("no jar")
+
+    (found,) = against_of([tmp_path])
+    (several,) = against_of([tmp_path, each.jar_b])
+
+    assert found.description == f"{tmp_path}/a.JAR, {tmp_path}/b.jar"
+    assert several.description == f"{found.description}, {each.jar_b}"
+    report = doctor.check(each.savepoint_a, against=[found], flink="2.3.0")
+    assert report.outcome == doctor.check(each.savepoint_a, against=[JarAgainst(each.jar_b)], flink="2.3.0").outcome
+
+
+def test_a_savepoint_with_jars_beside_its_files_is_a_savepoint(pairs, tmp_path):
+    each = label(pairs, "pojo-list-field", "2.3.0-to-2.3.0-hashmap")
+    shutil.copytree(each.savepoint_a, tmp_path / "savepoint")
+    (tmp_path / "savepoint" / "job.jar").write_bytes(each.jar_b.read_bytes())
+
+    (found,) = against_of([tmp_path / "savepoint"])
+
+    assert not isinstance(found, JarAgainst)
 
 
 def test_a_damaged_jar_is_an_error_that_names_it(tmp_path):
