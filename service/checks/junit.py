@@ -57,7 +57,8 @@ def _case(report: CheckReport, operator: str, state: str, found: Sequence[Findin
     rest = [_told(finding) for finding in own if finding is not bad]
     return Case(
         group=f"{report.backend}.{operator or 'savepoint'}",
-        name=state or "(itself)",
+        # With the operator: CI systems show the name alone.
+        name=" › ".join(filter(None, (operator or "the savepoint", state))),
         outcome="" if bad is None else _BAD[bad.severity],
         message="" if bad is None else bad.message,
         kind="" if bad is None else bad.rule,

@@ -154,8 +154,8 @@ def test_junit_counts_what_breaks_a_build() -> None:
         for case in root.iter("testcase")
         if case.find("failure") is not None
     }
-    assert failed == {"open": "pojo-field-removed", "totals": "pojo-retyped"}
-    [risk] = [case for case in root.iter("testcase") if case.get("name") == "cache"]
+    assert failed == {"orders › open": "pojo-field-removed", "orders › totals": "pojo-retyped"}
+    [risk] = [case for case in root.iter("testcase") if case.get("name") == "orders › cache"]
     assert "give the jar" in (risk.findtext("system-out") or "")
 
 
