@@ -86,6 +86,19 @@ def test_jobs_and_checkpoints_are_tables_with_pages(opened: Opened, tables: str)
     expect(page.locator(".cards")).to_be_visible()
 
 
+def test_columns_and_a_sorting_in_the_address_are_those_of_the_page(opened: Opened) -> None:
+    page = opened("db/words/aggregate?value=200&sort=-key&columns=key,value")
+
+    rows = grid_rows(page)
+    assert [row[0] for row in rows] == sorted((row[0] for row in rows), reverse=True)
+    assert {row[1] for row in rows} == {"200"}
+    expect(page.locator(".facts > div", has_text="Rows that fit").locator("dd")).to_have_text(str(len(rows)))
+    expect(page.get_by_role("list", name="Filters")).to_contain_text("\"value\" = '200'")
+    page.get_by_role("link", name="Open in the editor").click()
+    expect(page.get_by_role("textbox", name="SQL")).to_contain_text(re.compile('ORDER BY "?key"? DESC'))
+    assert grid_rows(page) == rows
+
+
 def test_the_same_address_has_rows_for_programs(tables: str) -> None:
     rows = httpx.get(f"{tables}/db/savepointdb/checkpoints", params={"columns": "database,readable"}).json()
     listed = httpx.get(f"{tables}/api/databases/SavepointDB/tables").json()["tables"]

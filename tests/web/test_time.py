@@ -148,6 +148,18 @@ def test_a_diff_says_which_states_differ(visit: Opened) -> None:
     expect(page.get_by_role("combobox", name="After")).to_have_value(f"{ORDERS}__chk-3")
 
 
+def test_a_diff_of_a_job_with_one_savepoint_has_two_pickers(visit: Opened) -> None:
+    page = visit(at("keys", db="prod__billing__chk-9"))
+    page.evaluate("location.hash = '#/diff'")
+
+    expect(page.get_by_text("Choose two savepoints to compare.")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Before")).to_have_value("")
+    expect(page.get_by_role("combobox", name="After")).to_have_value("prod__billing__chk-9")
+    page.get_by_role("combobox", name="Before").select_option(f"{ORDERS}__chk-3")
+    expect(page.get_by_role("region", name="States that differ")).to_be_visible()
+    assert f"before={ORDERS}__chk-3" in page.url
+
+
 def test_a_state_of_a_diff_opens_its_rows_before_and_after(visit: Opened) -> None:
     page = visit(at("diff"))
 

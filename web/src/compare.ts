@@ -94,14 +94,15 @@ export function defaultPair(list: Database[], name: string | null): { before: st
   return from < 0 ? null : { before: readable[from + 1].name, after: readable[from].name };
 }
 
-/** The choice of two. */
+/** The choice of two; an empty name is none yet. */
 export function pairBox(list: Database[], before: string, after: string, onChange: (before: string, after: string) => void): HTMLElement {
+  const options = (name: string) => (name ? optionsOf(list, name) : [{ value: "", text: "choose one" }, ...optionsOf(list, null)]);
   return h(
     "div",
     { class: "pair" },
-    select("Before", optionsOf(list, before), before, (name) => onChange(name, after)),
+    select("Before", options(before), before, (name) => onChange(name, after)),
     h("button", { type: "button", "aria-label": "Swap before and after", title: "Swap before and after", onclick: () => onChange(after, before) }, "⇄"),
-    select("After", optionsOf(list, after), after, (name) => onChange(before, name)),
+    select("After", options(after), after, (name) => onChange(before, name)),
   );
 }
 

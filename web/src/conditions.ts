@@ -55,7 +55,7 @@ export interface Rows {
   table: string;
   /** A condition of SQL; empty for all rows. */
   where: string;
-  /** More of the address: a key group, columns, a limit. */
+  /** More of the address: a key group, columns, a sorting, a limit. */
   others: Record<string, string>;
 }
 

@@ -28,10 +28,10 @@ export function diffView(main: HTMLElement, values: URLSearchParams, signal: Abo
   void schemas().then(
     (list) => {
       if (signal.aborted) return;
-      const first = defaultPair(list, chosen(list, kept().db));
-      const before = values.get("before") ?? first?.before;
-      const after = values.get("after") ?? first?.after;
-      if (before === undefined || after === undefined) return fill(body, empty("A diff needs two savepoints that can be read: this job has one."));
+      const own = chosen(list, kept().db);
+      const first = defaultPair(list, own);
+      const before = values.get("before") ?? first?.before ?? "";
+      const after = values.get("after") ?? first?.after ?? own ?? "";
       new Diff(picker, body, list, before, after, values, signal);
     },
     (error: unknown) => error instanceof ApiError && fill(body, problem(error)),
@@ -80,6 +80,7 @@ class Diff {
     const controller = new AbortController();
     this.asked = controller;
     this.note();
+    if (!this.before || !this.after) return fill(this.body, empty("Choose two savepoints to compare."));
     const bar = progressBar("Progress of the diff", () => controller.abort());
     bar.show(0, 0, "comparing");
     fill(this.body, bar.element);

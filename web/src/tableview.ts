@@ -11,11 +11,13 @@ import { progressBar } from "./progressbar";
 import { Question, Told } from "./question";
 import { hashOf, linkOf, placeOf, visit } from "./route";
 import { rowView } from "./rowview";
-import { identifier, table as sourceOf } from "./sql";
+import { identifier, literal, table as sourceOf } from "./sql";
 import { Columns } from "./summaryview";
 
 const FIRST = 100;
 const LONGEST_TITLE = 100;
+/** The parameters of a link beside its condition and its key. */
+const OTHERS = new Set(["_key_group", "columns", "sort", "limit", "compat", "formulas"]);
 /** What is counted without being asked for. */
 const SMALL = 64 * 1024 * 1024;
 
@@ -31,7 +33,11 @@ export function tableView(main: HTMLElement, values: URLSearchParams, signal: Ab
       if (!isOfService(list, database)) keep({ db: database });
       const detail = await tableOf(database, name);
       document.title = `${(values.get("key") ?? name).slice(0, LONGEST_TITLE)} · ${database} · savepointdb`;
-      const { key, where = "", place: _place, db: _db, ...others } = Object.fromEntries(values) as Record<string, string>;
+      const { key, where: condition = "", place: _place, db: _db, ...given } = Object.fromEntries(values) as Record<string, string>;
+      const others = Object.fromEntries(Object.entries(given).filter(([name]) => OTHERS.has(name)));
+      // All other parameters are columns, and the value that they have: part of the condition, so that counts and summaries follow it.
+      const equal = Object.entries(given).filter(([name]) => !OTHERS.has(name)).map(([name, value]) => `${identifier(name)} = ${literal(value)}`);
+      const where = joined([...(condition ? [condition] : []), ...equal]);
       const rows: Rows = { database, table: name, where, others };
       return key === undefined ? page(rows, detail, list, signal) : rowView(rows, key, list, signal);
     },
@@ -91,7 +97,7 @@ async function page(rows: Rows, detail: TableDetail, list: Database[], signal: A
     ),
     filters(rows),
     actions(
-      action("Open in the editor", hashOf("query", { db: isOfService(list, database) ? null : database, sql: `SELECT ${listed(rows.others.columns)}\nFROM ${sourceOf(database, table)}${condition && `\nWHERE ${rows.others._key_group ? condition : rows.where}`}\nLIMIT ${rows.others.limit ?? FIRST}`, run: "1" })),
+      action("Open in the editor", hashOf("query", { db: isOfService(list, database) ? null : database, sql: `SELECT ${listed(rows.others.columns)}\nFROM ${sourceOf(database, table)}${condition && `\nWHERE ${rows.others._key_group ? condition : rows.where}`}${rows.others.sort ? `\nORDER BY ${sorted(rows.others.sort)}` : ""}\nLIMIT ${rows.others.limit ?? FIRST}`, run: "1" })),
       files(table, (format) => addressOf(rows, format)),
       copyButton(),
     ),
@@ -124,8 +130,17 @@ function aboutOf({ comment }: TableDetail, states: StateRow[]): string {
 
 /** The columns of a link as those of a SELECT. */
 function listed(columns: string | undefined): string {
-  const names = [...(columns ?? "").matchAll(/(?:"((?:[^"]|"")*)"|([^,]+))(?:,|$)/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain);
+  const names = namesOf(columns ?? "");
   return names.length ? names.map(identifier).join(", ") : "*";
+}
+
+/** The sorting of a link as that of a SELECT. */
+function sorted(sort: string): string {
+  return namesOf(sort).map((name) => (name.startsWith("-") ? `${identifier(name.slice(1))} DESC` : identifier(name))).join(", ");
+}
+
+function namesOf(text: string): string[] {
+  return [...text.matchAll(/(?:"((?:[^"]|"")*)"|([^,]+))(?:,|$)/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain);
 }
 
 /** The condition of the rows, with its parts to take away. */
@@ -164,7 +179,7 @@ async function showRows(element: HTMLElement, rows: Rows, signal: AbortSignal): 
     const keyed = answer.columns.some(({ name }) => name === "key");
     const { element: made, destroy } = grid(answer, (column, value, row) => (keyed && column === "key" && value !== null ? keyLink(rows, value, row("_key_group")) : null));
     signal.addEventListener("abort", destroy);
-    const more = answer.row_count >= Number(limit) ? h("p", { class: "note" }, `These are the first ${plural(answer.row_count, "row")}, in no order. `, action("More", addressOf({ ...rows, others: { ...rows.others, limit: String(Number(limit) * 10) } }))) : null;
+    const more = answer.row_count >= Number(limit) ? h("p", { class: "note" }, `These are the first ${plural(answer.row_count, "row")}${rows.others.sort ? "" : ", in no order"}. `, action("More", addressOf({ ...rows, others: { ...rows.others, limit: String(Number(limit) * 10) } }))) : null;
     made.classList.toggle("short", answer.row_count < 8);
     if (!signal.aborted) fill(element, made, more);
     announce(plural(answer.row_count, "row"));
