@@ -68,6 +68,7 @@ class JobState:
         risks: what is not known of it for certain.
         misfit: why stored values do not fit to the classes of the new job; empty if they fit, or were not tried.
         leaves_bytes: they do not fit only because bytes are left behind them, which Flink passes over.
+        impossible_offset: why a source cannot read on from an offset in it; empty if it can, or if it holds none.
         places: the sources of a savepoint that have it, and its name there; none where no savepoint tells of it.
         is_v2: it is a state of the asynchronous state API (since 2.0), which backends register in another way.
     """
@@ -79,6 +80,7 @@ class JobState:
     risks: tuple[Risk, ...] = ()
     misfit: str = ""
     leaves_bytes: bool = False
+    impossible_offset: str = ""
     is_v2: bool = False
     places: tuple[tuple[Source, StateName], ...] = field(default=(), repr=False, compare=False)
 

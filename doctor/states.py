@@ -34,6 +34,7 @@ from doctor.rules.states import (
     MODE_CHANGED,
     NAMESPACE_CHANGED,
     NOT_DECLARED,
+    OFFSET_IMPOSSIBLE,
     OPERATOR_STATELESS,
     STATE_API,
     STATE_NEW,
@@ -137,6 +138,8 @@ def state_verdict(old: JobState, new: JobState | None, context: Context, *, assu
     if new is not None and new.misfit and not is_decided:
         rule = VALUES_LEFT_OVER if new.leaves_bytes else VALUES_MISFIT
         values |= found(rule, ("value",), new.misfit)
+    if old.impossible_offset:
+        values |= found(OFFSET_IMPOSSIBLE, ("value",), old.impossible_offset)
     total = with_gone_classes(loading | compared | values, old, context)
     # What fails anyway is not looked at more closely; what was assumed from the savepoint is no second sample.
     if new is not None and not assumed and not _fails(total, context):

@@ -137,7 +137,13 @@ if TYPE_CHECKING:
     from readers.metadata.reader import NEWEST_VERSION as NEWEST_METADATA
     from readers.metadata.reader import OLDEST_VERSION as OLDEST_METADATA
     from readers.offsets import SCHEMA as SOURCE_OFFSETS
-    from readers.offsets import OffsetPlace, offset_places, source_offsets
+    from readers.offsets import (
+        OffsetPlace,
+        impossible_offsets,
+        offset_places,
+        offset_problem,
+        source_offsets,
+    )
     from readers.operators import Operator
     from readers.outlining import quick_outline
     from readers.recognition import MAGIC, STATE_INFO_FILE_NAME
@@ -366,6 +372,7 @@ __all__ = [
     "garbage_share",
     "given_location",
     "has_snapshot",
+    "impossible_offsets",
     "instructions",
     "is_keyed",
     "is_within",
@@ -394,6 +401,7 @@ __all__ = [
     "missing_units",
     "needed_credentials",
     "offset_places",
+    "offset_problem",
     "operator_header_of",
     "operator_id_of",
     "operator_program",
@@ -585,6 +593,7 @@ _HOMES = {
     "garbage_share": "readers.surveys.survey:garbage_share",
     "given_location": "readers.storage.location:given_location",
     "has_snapshot": "readers.snapshots.registry:has_snapshot",
+    "impossible_offsets": "readers.offsets:impossible_offsets",
     "instructions": "readers.decode.instructions",
     "is_keyed": "readers.rows:is_keyed",
     "is_within": "readers.decode.machine.decimals:is_within",
@@ -612,6 +621,7 @@ _HOMES = {
     "missing_units": "readers.compiled.ahead:missing_units",
     "needed_credentials": "readers.storage.schemes:needed_credentials",
     "offset_places": "readers.offsets:offset_places",
+    "offset_problem": "readers.offsets:offset_problem",
     "operator_header_of": "readers.formats.operatorstate.source:operator_header_of",
     "operator_id_of": "readers.keygroups:operator_id_of",
     "quick_outline": "readers.outlining:quick_outline",

@@ -8,7 +8,8 @@
 | topic, partition | string, int32 | Kafka and Pulsar; of Kinesis, the stream is the topic |
 | starting_offset | int64 | the next record, byte or number to read; negative (Kafka): a symbolic offset, named in details |
 | stopping_offset | int64 | the first that is not read; null if the source is unbounded |
-| details | string | JSON: the source class, the split's id and path, …; of unknown layouts version and base64 of the split |
+| details | string | JSON: the source class, the split's id and path, …; of unknown layouts version and base64 of the split; |
+| | | `problem`: why the source cannot read on from the starting offset |
 
 Kafka consumers from before FLIP-27 keep a list of (topic, partition, offset) in the state `topic-partition-offset-states`. It is
 recognised by its name; the elements are tuples, or written by Kryo. Up to Flink 1.3 they are Java objects in the state `_default_`.
@@ -18,13 +19,14 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from readers.connectors import kafka
-from readers.connectors.layout import SourceOffset, expect_end, versioned
+from readers.connectors.layout import OffsetBounds, SourceOffset, expect_end, versioned
 from readers.connectors.names import READER_STATE
 from readers.connectors.recognition import is_candidate
 from readers.connectors.source import ConnectorSource, bytes_of
@@ -64,6 +66,7 @@ class OffsetPlace:
         operator_id, subtask, state: whose state it is, and its name.
         element: the number of the element in the subtask.
         from_end: bytes from the i8 to the end of the element.
+        bounds: the numbers that it can be.
     """
 
     operator_id: str
@@ -71,6 +74,7 @@ class OffsetPlace:
     state: str
     element: int
     from_end: int
+    bounds: OffsetBounds = field(compare=False)
 
 
 def _raise(error: ReaderError) -> None:
@@ -98,6 +102,39 @@ def offset_places(savepoint: Savepoint) -> list[OffsetPlace | None]:
         ReaderError: a state file is missing or contradicts its format.
     """
     return [place for operator in savepoint.operators for _, place in _rows(operator, _raise)]
+
+
+def impossible_offsets(operator: Operator, most_bytes: int) -> Iterator[tuple[str, str]]:
+    """Yield the state of each split of an operator whose reader has an impossible offset, and what is wrong with it.
+
+    Args:
+        operator: of a savepoint.
+        most_bytes: of a state in one subtask; a larger one is not read.
+    """
+    for state in operator.states:
+        for part in state.parts:
+            # Who reads the rows is told what cannot be read of them.
+            with suppress(ReaderError):
+                if state.kind is StateKind.COORDINATOR or part.source.cost_bytes(part.name) > most_bytes:
+                    continue
+                for _, offset, element, _ in _offsets(state, part):
+                    if offset.problem:
+                        where = f"topic {offset.topic}, partition {offset.partition}"
+                        named = where if offset.topic else f"split {offset.details.get('split_id', element)}"
+                        yield state.name, f"{named}: {offset.problem}"
+
+
+def offset_problem(state: str, value: Mapping[str, object]) -> str:
+    """Return why no source can read on from the value of a list state; empty if one can, or if it is no offset.
+
+    Args:
+        state: the name of the state.
+        value: its fields, in order.
+    """
+    match state, *value.values():
+        case kafka.LEGACY_STATE, str(topic), int(partition), int(offset):
+            return kafka.tuple_offset(topic, partition, offset).problem
+    return ""
 
 
 _Row = tuple[dict[str, object], OffsetPlace | None]
@@ -128,7 +165,7 @@ def _rows_of(operator: Operator, state: State, part: StatePart) -> Iterator[_Row
             "partition": offset.partition,
             "starting_offset": offset.starting_offset,
             "stopping_offset": offset.stopping_offset,
-            "details": json.dumps(offset.details),
+            "details": json.dumps(offset.details | ({"problem": offset.problem} if offset.problem else {})),
         }
         place = None
         if has_reader and from_end is not None:
@@ -138,6 +175,7 @@ def _rows_of(operator: Operator, state: State, part: StatePart) -> Iterator[_Row
                 state=state.name,
                 element=element,
                 from_end=from_end,
+                bounds=offset.bounds,
             )
         yield row, place
 
@@ -173,7 +211,7 @@ def _legacy_offsets(part: StatePart) -> Iterator[tuple[SourceOffset, int | None]
     if pa.types.is_struct(value_type) and [field.type for field in value_type] == _TUPLE:
         for batch in part.read(["value"], pa.schema([("value", value_type)]), Selection()):
             for value in batch.column(0).to_pylist():
-                yield kafka.legacy_offset(*value.values()), kafka.LEGACY_OFFSET_AT
+                yield kafka.tuple_offset(*value.values()), kafka.LEGACY_OFFSET_AT
         return
     # KafkaTopicPartition is written by Kryo, which stores no field names: rows show bytes, and they are read here.
     for element in _elements(part):

@@ -22,10 +22,13 @@ from readers import (
     StateMetaInfo,
     StateName,
     StoredHeader,
+    impossible_offsets,
 )
 from readers.metadata import KeyGroupsSavepointStateHandle, StateRole
 
 _FIRST_OF_2 = 5
+# Of a state in one subtask: the splits of one reader are a few kilobytes.
+_MOST_OFFSET_BYTES = 1 << 20
 _TOLD = frozenset({Fact.OPERATORS, Fact.MAX_PARALLELISM, Fact.STATES})
 # Kinds whose bytes no serializer of the job describes: connectors and operators read them by themselves.
 _UNDESCRIBED = frozenset(
@@ -68,11 +71,11 @@ def job_of(savepoint: Savepoint, *, is_restored: bool = False) -> Job:
 
     Args:
         savepoint: the savepoint.
-        is_restored: True to look whether all of its files are there, in their sizes.
+        is_restored: True to look whether all of its files are there, in their sizes, and whether sources can read on.
     """
     operators = (_operator(operator) for operator in savepoint.operators)
     if is_restored:
-        operators = (_with_missing(savepoint, operator) for operator in operators)
+        operators = (_with_offsets(_with_missing(savepoint, operator)) for operator in operators)
     return Job(
         knows=_TOLD,
         metadata_version=savepoint.metadata.version,
@@ -101,6 +104,17 @@ def _format_of(source: Source) -> str:
     if source.backend == "canonical" and not isinstance(source.recorded, KeyGroupsSavepointStateHandle):
         return "rocksdb"
     return source.backend
+
+
+def _with_offsets(operator: JobOperator) -> JobOperator:
+    """Return an operator whose states say from which of their offsets no source can read on."""
+    if operator.opened is None:
+        return operator
+    impossible = dict(impossible_offsets(operator.opened, _MOST_OFFSET_BYTES))
+    if not impossible:
+        return operator
+    states = (replace(state, impossible_offset=impossible.get(state.name, "")) for state in operator.states)
+    return replace(operator, states=tuple(states))
 
 
 def _operator(operator: Operator) -> JobOperator:

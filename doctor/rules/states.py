@@ -13,6 +13,7 @@ from doctor.rules.rule import (
     LOSES,
     RISK,
     UNKNOWN,
+    UNREADABLE_ACCESS,
     Rule,
     Verdict,
 )
@@ -177,6 +178,16 @@ TIMERS_LEFT_OUT = Rule(
     remedy="take a canonical savepoint of the running job instead, or restore a retained checkpoint: both hold these timers",
     evidence=("o.a.f.contrib.streaming.state.snapshot.RocksNativeFullSnapshotStrategy",),
 )
+OFFSET_IMPOSSIBLE = Rule(
+    id="offset-impossible",
+    change="a source that would read on from an offset that it cannot have, as one below 0",
+    effect="the job starts, and the source fails when it seeks to the offset",
+    heap=UNREADABLE_ACCESS,
+    rocksdb=UNREADABLE_ACCESS,
+    flink="IllegalArgumentException: seek offset must not be a negative number",
+    remedy="set an offset that it can have, with `UPDATE source_offsets SET starting_offset = …`, into a new savepoint",
+    evidence=("org.apache.kafka.clients.consumer.KafkaConsumer",),
+)
 STATE_API = Rule(
     id="state-api-changed",
     change="a state of the synchronous state API is declared by the asynchronous one (`enableAsyncState`), or the reverse",
@@ -284,6 +295,7 @@ RULES = (
     TIMERS_CHANGED,
     NATIVE_FORMAT,
     TIMERS_LEFT_OUT,
+    OFFSET_IMPOSSIBLE,
     STATE_API,
     STATES_UNREAD,
     IN_FLIGHT,

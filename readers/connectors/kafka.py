@@ -21,7 +21,7 @@ The legacy FlinkKafkaConsumer keeps a list state of Tuple2<KafkaTopicPartition, 
 | varint 1 | the object is not a reference |
 | zigzag, zigzag | `cachedHash`, `partition` |
 | [varint 1], text | `topic`: ASCII whose last byte has its top bit set, or a varint with bits 7 (and 6: more) and UTF-8 |
-| i8 | next offset |
+| i8 | offset of the last record that was read: -1 before the first |
 
 Flink: KafkaPartitionSplitSerializer, KafkaSourceEnumStateSerializer, KafkaWriterStateSerializer, KafkaCommittableSerializer;
 FlinkKafkaConsumerBase.
@@ -37,6 +37,7 @@ from typing import Any
 import pyarrow as pa
 
 from readers.connectors.layout import (
+    OffsetBounds,
     SourceOffset,
     coordinator_layout,
     expect_end,
@@ -56,10 +57,15 @@ _COMMITTED_OFFSET = -3
 _NAMED_OFFSETS = {-1: "LATEST", -2: "EARLIEST", -3: "COMMITTED"}
 # KafkaTopicPartitionStateSentinel
 _LEGACY_NAMED_OFFSETS = {
+    -915623761776: "NOT_SET",
     -915623761775: "EARLIEST",
     -915623761774: "LATEST",
     -915623761773: "GROUP_OFFSETS",
 }
+_BOUNDS = OffsetBounds(named=_NAMED_OFFSETS)
+_TUPLE_BOUNDS = OffsetBounds(named=_LEGACY_NAMED_OFFSETS)
+# The consumer of Flink keeps the last record that it read.
+_LEGACY_BOUNDS = OffsetBounds(least=-1, named=_LEGACY_NAMED_OFFSETS)
 _STATUS = ("ASSIGNED", "UNASSIGNED_INITIAL")
 _OWNERSHIP = ("IMPLICIT_BY_SUBTASK_ID", "EXPLICIT_BY_WRITER_STATE")
 # The names that Kafka allows: other text shows that the bytes have another layout.
@@ -176,10 +182,17 @@ def java_offset(element: Any) -> SourceOffset | None:
 
 def legacy_offset(topic: str, partition: int, offset: int) -> SourceOffset:
     """Return the offset of a FlinkKafkaConsumer."""
+    return replace(tuple_offset(topic, partition, offset), bounds=_LEGACY_BOUNDS)
+
+
+def tuple_offset(topic: str, partition: int, offset: int) -> SourceOffset:
+    """Return the next offset of a consumer that keeps what FlinkKafkaConsumer does as a tuple of its own."""
     details = {"state_name": LEGACY_STATE}
     if offset in _LEGACY_NAMED_OFFSETS:
         details["starting_offset"] = _LEGACY_NAMED_OFFSETS[offset]
-    return SourceOffset(topic=topic, partition=partition, starting_offset=offset, details=details)
+    return SourceOffset(
+        topic=topic, partition=partition, starting_offset=offset, bounds=_TUPLE_BOUNDS, details=details
+    )
 
 
 def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
@@ -194,6 +207,7 @@ def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
         partition=split["partition"],
         starting_offset=split.get("starting_offset"),
         stopping_offset=split.get("stopping_offset"),
+        bounds=_BOUNDS,
         details=details,
     )
 

@@ -10,14 +10,38 @@ Flink: SimpleVersionedSerialization#writeVersionAndSerialize, #writeVersionAndSe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.errors import UnsupportedVersionError
+
+_LAST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetBounds:
+    """The offsets from which a source can read on.
+
+    Attributes:
+        least, greatest: the offsets that stand for themselves.
+        named: other numbers, each with its meaning.
+    """
+
+    least: int = 0
+    greatest: int = _LAST
+    named: Mapping[int, str] = field(default_factory=dict)
+
+    def problem(self, offset: int | None) -> str:
+        """Return why no source can read on from an offset; empty if it can, or if there is none."""
+        if offset is None or self.least <= offset <= self.greatest or offset in self.named:
+            return ""
+        end = " on" if self.greatest == _LAST else f" to {self.greatest}"
+        named = "".join(f", or {number} ({name})" for number, name in self.named.items())
+        return f"expected an offset from {self.least}{end}{named}, found {offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +52,7 @@ class SourceOffset:
         topic, partition: None for sources without topics.
         starting_offset: the next offset to read; negative numbers have a meaning of the connector.
         stopping_offset: the offset at which the source stops; None if it never stops.
+        bounds: the starting offsets that the source can have.
         details: other fields of the split, for JSON.
     """
 
@@ -35,7 +60,13 @@ class SourceOffset:
     partition: int | None = None
     starting_offset: int | None = None
     stopping_offset: int | None = None
+    bounds: OffsetBounds = OffsetBounds()
     details: dict[str, Any]
+
+    @property
+    def problem(self) -> str:
+        """Why the source cannot read on from its starting offset; empty if it can."""
+        return self.bounds.problem(self.starting_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

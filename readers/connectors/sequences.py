@@ -15,10 +15,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.connectors.layout import SourceOffset, coordinator_layout, unknown_version, versioned_layout
+from readers.connectors.layout import (
+    OffsetBounds,
+    SourceOffset,
+    coordinator_layout,
+    unknown_version,
+    versioned_layout,
+)
 from readers.cursor import Cursor
 
 _PACKAGE = "org.apache.flink.api.connector.source.lib."
+_FIRST = -(1 << 63)
 _LAST = (1 << 63) - 1  # `Long.MAX_VALUE`: the last number of a source without an end
 SPLIT = pa.struct(
     [pa.field("split_id", pa.string()), pa.field("from", pa.int64()), pa.field("to", pa.int64())]
@@ -47,7 +54,11 @@ def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
 def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
     details = {"source": "NumberSequenceSource"} | split
     stopping_offset = None if split["to"] == _LAST else split["to"] + 1
-    yield SourceOffset(starting_offset=split["from"], stopping_offset=stopping_offset, details=details)
+    # A sequence may begin below 0: one that has numbers from 0 on does not.
+    bounds = OffsetBounds(least=0 if split["from"] >= 0 else _FIRST, greatest=stopping_offset or _LAST)
+    yield SourceOffset(
+        starting_offset=split["from"], stopping_offset=stopping_offset, bounds=bounds, details=details
+    )
 
 
 def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:

@@ -53,10 +53,12 @@ class OffsetChange:
     split: str
     before: int | None
     after: int
+    meaning: str
 
     def text(self) -> str:
         """Return the change as a line for people."""
-        return f"{self.operator}, {self.split}: {_WRITABLE} {self.before} → {self.after}"
+        named = f" ({self.meaning})" if self.meaning else ""
+        return f"{self.operator}, {self.split}: {_WRITABLE} {self.before} → {self.after}{named}"
 
 
 class OffsetChanges(Family):
@@ -266,10 +268,18 @@ class DraftOffsets:
         if type(value) is not int or not _LEAST <= value <= _GREATEST:
             shown = value if isinstance(value, Decimal) else repr(value)
             raise InvalidValueError(f"expected a BIGINT for {_WRITABLE}, found {shown}", position=position)
-        if self._places[row] is None:
+        place = self._places[row]
+        if place is None:
             raise InvalidQueryError(
                 f"the starting offset of {self._split(row)} cannot be written: {self._reason(row)}",
                 hint="leave the row out by a WHERE",
+                position=position,
+            )
+        problem = place.bounds.problem(value)
+        if problem:
+            raise InvalidValueError(
+                f"the starting offset of {self._split(row)} cannot be set: {problem}",
+                hint=f"greatest({_WRITABLE} - 1000, 0) stops at 0",
                 position=position,
             )
         return value
@@ -292,6 +302,11 @@ class DraftOffsets:
                 assert value is not None
                 yield row, value
 
+    def _place(self, row: int) -> OffsetPlace:
+        place = self._places[row]
+        assert place is not None
+        return place
+
     def _value(self, row: int, column: str) -> Any:
         return self._rows.column(column)[row].as_py()
 
@@ -312,6 +327,7 @@ class DraftOffsets:
                 split=self._split(row),
                 before=self._before[row],
                 after=value,
+                meaning=self._place(row).bounds.named.get(value, ""),
             )
             for row, value in self._changed()
         )
@@ -320,7 +336,6 @@ class DraftOffsets:
         """Yield what writes the changed offsets, by the operator ids of the source savepoint."""
         numbers: dict[str, dict[OffsetPlace, tuple[int, int]]] = {}
         for row, value in self._changed():
-            place, before = self._places[row], self._before[row]
-            assert place is not None
+            place, before = self._place(row), self._before[row]
             numbers.setdefault(place.operator_id, {})[place] = (before, value)
         yield from itertools.starmap(SetOffsets, numbers.items())

@@ -14,6 +14,7 @@ from doctor import CheckReport, Outcome, Severity
 from readers import ReaderError, Savepoint
 from tests.support.compatpairs import unpack_pairs
 from tests.support.paths import DATA
+from tests.support.retained import changed, with_offset
 
 WRITTEN = sorted(path.parent for path in (DATA / "flink").rglob("_metadata"))
 # Kryo 2 loses the zone of these when hashmap writes them, without any change.
@@ -78,3 +79,23 @@ def test_a_damaged_header_is_an_error_or_a_report(
         assert str(error)  # noqa: PT017  # most damage is no error of the whole savepoint
     else:
         assert report.to_dict()["outcome"] in ("restores", "fails", "unknown")
+
+
+@pytest.mark.parametrize(("offset", "outcome"), [(-250, Outcome.FAILS), (-915623761775, Outcome.RESTORES)])
+def test_an_offset_that_no_source_can_have_fails(offset: int, outcome: Outcome, tmp_path: Path) -> None:
+    report = against_itself(with_offset(tmp_path / "new", offset))
+
+    assert report.outcome is outcome
+    found = [state.message for each in report.operators for state in each.states if state.rule]
+    assert [message.partition(":")[0] for message in found] == (
+        ["topic words, partition 0"] if outcome is Outcome.FAILS else []
+    )
+
+
+def test_an_offset_of_a_state_that_the_new_job_lacks_is_not_read(tmp_path: Path) -> None:
+    new = with_offset(tmp_path / "new", -250)
+    without = changed(tmp_path / "without", 'DROP TABLE "source__topic-partition-offset-states"')
+
+    report = doctor.check(new, against=[doctor.SavepointAgainst(Savepoint(without))])
+
+    assert report.outcome is Outcome.RESTORES

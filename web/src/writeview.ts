@@ -13,7 +13,7 @@ import { hashOf, remember } from "./route";
 import { expected, Order, Report, Write, WriteRun, Writes, writes } from "./writes";
 
 const VIEW = "write";
-const EXAMPLE = "UPDATE source_offsets SET starting_offset = starting_offset - 1000";
+const EXAMPLE = "UPDATE source_offsets SET starting_offset = greatest(starting_offset - 1000, 0)";
 const FILES = [
   { value: "link", text: "hard links, else copies" },
   { value: "copy", text: "copies" },

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import ROW, ConnectorLayout, ReaderError, Serializer, State
+from readers import ROW, ConnectorLayout, ReaderError, Serializer, State, offset_problem
 from writers.changes import StateChanges, UpdatedRows
 from writers.errors import RefusedEditError, UnencodableValueError
 from writers.output import DataOutput
@@ -152,7 +152,35 @@ def _element(layout: ConnectorLayout, split: _Split, row: int, old: Any, value: 
             breadcrumbs=("value",),
             row=row,
         )
+    assert layout.offsets is not None
+    for before, after in zip(layout.offsets(old), layout.offsets(value), strict=True):
+        # A split may end elsewhere now; where it can begin stays.
+        bounds = replace(before.bounds, greatest=after.bounds.greatest)
+        _check_offset(bounds.problem(after.starting_offset), row)
     return bytes(output.data)
+
+
+def check_offsets(state: str, rows: pa.Table) -> None:
+    """Check that a source can read on from each value of a state, if it holds offsets.
+
+    Args:
+        state: its name.
+        rows: with the column `value`.
+
+    Raises:
+        UnencodableValueError: it cannot.
+    """
+    if not pa.types.is_struct(rows.schema.field("value").type):
+        return
+    for row, value in enumerate(rows.column("value").to_pylist()):
+        _check_offset(offset_problem(state, value or {}), row)
+
+
+def _check_offset(problem: str, row: int) -> None:
+    if problem:
+        raise UnencodableValueError(
+            f"{problem}: no source can read on from there", breadcrumbs=("value",), row=row
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from readers import (
 from writers.changes import FIRST_ADDED, GroupChanges, UpdatedRows
 from writers.encode.encoder import Encoded, Encoder
 from writers.errors import RefusedEditError, WriterError
-from writers.operatorstate.connectors import encoded_values
+from writers.operatorstate.connectors import check_offsets, encoded_values
 from writers.operatorstate.stream import Elements
 
 _INDEX = "list_index"
@@ -69,7 +69,7 @@ def _changed_elements(part: StatePart, changes: GroupChanges) -> Elements:
     else:
         _check_restored(part, changes, batches, before)
         olds = [stored_entries(batch.page) for batch in batches]
-        news = _encoded(Encoder.of_part(part, 1), after, is_new)
+        news = _encoded(Encoder.of_part(part, 1), part.name.name, after, is_new)
     places = np.where(is_new, len(before) + np.cumsum(is_new) - 1, numbers)
     both = pa.chunked_array([*olds, news], pa.large_binary())
     is_broadcast = part.entry.kind is StateKind.BROADCAST
@@ -121,10 +121,11 @@ def _rows(part: StatePart, batches: Sequence[Batch]) -> pa.Table:
     return found.append_column(ROW, pa.array(numbers))
 
 
-def _encoded(encoder: Encoder, rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.LargeBinaryArray:
-    """Return the bytes of some rows."""
+def _encoded(encoder: Encoder, state: str, rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.LargeBinaryArray:
+    """Return the bytes of some rows of a state."""
     wanted = rows.filter(pa.array(chosen)).combine_chunks()
     try:
+        check_offsets(state, wanted)
         encoded = encoder.encode(_batch(wanted, encoder.schema.names))
     except WriterError as error:
         number = int(wanted.column(ROW)[error.row].as_py()) if error.row >= 0 else -1

@@ -12,7 +12,7 @@ import savepointdb
 from service.testing.results import Status
 from service.testing.rules import Severity
 from tests.support.paths import DATA
-from tests.support.retained import WORDCOUNT, changed
+from tests.support.retained import WORDCOUNT, changed, with_offset
 from tests.support.unpacked import ARCHIVES, unpacked
 
 FLINK = DATA / "flink"
@@ -104,6 +104,11 @@ def test_a_fault_against_the_checkpoint_before_is_found(
     new = changed(tmp_path / "new", script)
 
     assert ended(new, WORDCOUNT, least_bytes=10_000) == violated(*rules)
+
+
+@pytest.mark.parametrize(("offset", "rules"), [(-250, ["no impossible offset"]), (-915623761775, [])])
+def test_an_offset_that_no_source_can_have_is_found(offset: int, rules: list[str], tmp_path: Path) -> None:
+    assert ended(with_offset(tmp_path / "new", offset)) == violated(*rules)
 
 
 @pytest.mark.slow

@@ -240,6 +240,83 @@ def test_offsets_that_are_no_numbers_are_refused_with_the_reason(
     assert not write.target.exists()
 
 
+IMPOSSIBLE = "expected an offset from 0 on"
+
+
+@pytest.mark.parametrize(
+    ("archive", "script", "message"),
+    [
+        (
+            None,
+            "UPDATE source_offsets SET starting_offset = starting_offset - 25000",
+            f"topic words, partition 0 cannot be set: {IMPOSSIBLE}",
+        ),
+        (None, "UPDATE source_offsets SET starting_offset = -1 WHERE partition = 3", IMPOSSIBLE),
+        (
+            None,
+            'UPDATE "source__topic-partition-offset-states" SET value.f2 = value.f2 - 25000 WHERE value.f1 = 0',
+            f"{IMPOSSIBLE}, or -915623761776 (NOT_SET)",
+        ),
+        (
+            None,
+            "INSERT INTO \"source__topic-partition-offset-states\" (value) VALUES ({'f0': 'words', 'f1': 4, 'f2': -4})",
+            "found -4: no source can read on from there",
+        ),
+        (
+            "2.3.0-source-kafka-hashmap-canonical",
+            "UPDATE source_offsets SET starting_offset = starting_offset - 25000",
+            f"{IMPOSSIBLE}, or -1 (LATEST), or -2 (EARLIEST), or -3 (COMMITTED), found -24",
+        ),
+        (
+            "2.3.0-source-kafka-hashmap-canonical",
+            'UPDATE "kafka-source__SourceReaderState" SET value.starting_offset = -7',
+            "expected a value that a KafkaPartitionSplit holds",
+        ),
+        (
+            "1.20.3-source-numberseq-canonical",
+            "UPDATE source_offsets SET starting_offset = starting_offset - 100000",
+            "cannot be set: expected an offset from 0 to",
+        ),
+        (
+            "1.20.3-source-numberseq-canonical",
+            "UPDATE source_offsets SET starting_offset = stopping_offset + 1",
+            "cannot be set: expected an offset from 0 to",
+        ),
+        (
+            "1.20.3-source-datagen-canonical",
+            "UPDATE source_offsets SET starting_offset = -1",
+            "cannot be set: expected an offset from 0 to",
+        ),
+    ],
+)
+def test_an_offset_that_a_source_cannot_have_is_refused(
+    archive: str | None, script: str, message: str, write: WriteCommand, tmp_path: Path
+) -> None:
+    source = None if archive is None else unpacked(archive, tmp_path).directory
+
+    ended = write(script, source=source)
+
+    assert ended.code == 1
+    assert message in ended.errors
+    assert not write.target.exists()
+
+
+def test_an_offset_with_a_name_is_written_and_named(write: WriteCommand, tmp_path: Path) -> None:
+    source = unpacked("2.3.0-source-kafka-hashmap-canonical", tmp_path).directory
+
+    ended = write("UPDATE source_offsets SET starting_offset = -2 WHERE partition = 1", source=source)
+
+    assert ended.code == 0
+    assert "partition 1: starting_offset 21 → -2 (EARLIEST)" in ended.output
+
+
+def test_a_source_that_stops_at_the_first_record_is_written(write: WriteCommand) -> None:
+    ended = write("UPDATE source_offsets SET starting_offset = greatest(starting_offset - 25000, 0)")
+
+    assert ended.code == 0
+    assert offsets(write.target) == {0: 0, 1: 0, 2: 11445, 3: 500}
+
+
 def test_a_kafka_source_is_rewound_by_a_call(write: WriteCommand) -> None:
     ended = write("CALL rewind_kafka('source', 'words', MAP {0: 5, 1: 20})")
 
