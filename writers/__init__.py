@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from writers.elsewhere.making import Run
     from writers.elsewhere.parcels import done, parcel_of, result_of
     from writers.encode.encoder import Encoded, Encoder
-    from writers.encode.fitting import fitted
+    from writers.encode.equality import comparable_numbers
+    from writers.encode.fitting import fitted, shown
     from writers.errors import (
         RefusedEditError,
         TargetError,
@@ -149,6 +150,7 @@ __all__ = [
     "WithNewerFlink",
     "WriterError",
     "check_created",
+    "comparable_numbers",
     "differing",
     "done",
     "fitted",
@@ -162,6 +164,7 @@ __all__ = [
     "parcel_of",
     "remove_unfinished",
     "result_of",
+    "shown",
     "store_of",
     "try_types",
     "type_of_column",
@@ -218,6 +221,7 @@ _HOMES = {
     "WithNewerFlink": "writers.edits:WithNewerFlink",
     "WriterError": "writers.errors:WriterError",
     "check_created": "writers.creation.verification:check_created",
+    "comparable_numbers": "writers.encode.equality:comparable_numbers",
     "differing": "writers.identities:differing",
     "done": "writers.elsewhere.parcels:done",
     "Store": "writers.stores.store:Store",
@@ -226,6 +230,7 @@ _HOMES = {
     "result_of": "writers.elsewhere.parcels:result_of",
     "store_of": "writers.places:store_of",
     "fitted": "writers.encode.fitting:fitted",
+    "shown": "writers.encode.fitting:shown",
     "holds_older_objects": "writers.kryo.targets:holds_older_objects",
     "is_of_sink": "writers.operatorstate.connectors:is_of_sink",
     "key_groups_of": "writers.hashes:key_groups_of",

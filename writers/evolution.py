@@ -161,7 +161,7 @@ class AddedField(TypeChange):
                 "NULL. If the field is an object in Java, say DEFAULT NULL"
             )
         value = self.default if self.default is not None else pa.scalar(None)
-        filled = fitted(pa.array([value.as_py()], value.type), self.serializer.arrow(), (name,))
+        filled = fitted(pa.repeat(value, 1), self.serializer.arrow(), (name,))
         if isinstance(record, PojoSerializer):
             return self._in_pojo(record, filled)
         expected = f"f{record.width}" if not record.names else None

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from readers import Serializer
 from writers.encode.encoder import Encoder
-from writers.encode.fitting import fitted
+from writers.encode.fitting import fitted, shown
 from writers.errors import RefusedEditError
 from writers.identities import identities
 
 _SLICE_ROWS = 1 << 16
-_SHOWN = 100
 _WORD_BYTES = 4
 _NANOSECONDS = 1_000_000_000
 _ROW_SEED = 42  # of `MurmurHashUtil`
@@ -189,9 +188,9 @@ def _check_rows(serializer: Serializer, array: pa.Array) -> None:
     """
     nulls = identities([field.is_null() for field in array.flatten()])
     for row in np.unique(nulls, return_index=True)[1].tolist():
-        value = array[row].as_py()
-        if serializer.hash_code(value) is None:
-            raise _Unknown(row, repr(value)[:_SHOWN])
+        code = _code(serializer, array, row)
+        if code is None:
+            raise _Unknown(row, shown(array[row]))
 
 
 def _listed(serializer: Serializer, array: pa.Array) -> _Codes:
@@ -200,16 +199,20 @@ def _listed(serializer: Serializer, array: pa.Array) -> _Codes:
     firsts = np.unique(numbers, return_index=True)[1]
     codes: _Codes = np.zeros(len(firsts), dtype=np.uint32)
     for number, row in enumerate(firsts.tolist()):
-        try:
-            value = array[row].as_py()
-        except (ValueError, OverflowError) as error:
-            # A time that Python has no date for.
-            raise _Unknown(row, str(array[row])[:_SHOWN]) from error
-        code = 0 if value is None else serializer.hash_code(value)
+        code = _code(serializer, array, row)
         if code is None:
-            raise _Unknown(row, repr(value)[:_SHOWN])
+            raise _Unknown(row, shown(array[row]))
         codes[number] = code & 0xFFFFFFFF
     return codes[numbers]
+
+
+def _code(serializer: Serializer, array: pa.Array, row: int) -> int | None:
+    """Return the hash code of a value; None if it is not known, as of a time that Python has no date for."""
+    try:
+        value = array[row].as_py()
+    except (ValueError, OverflowError):
+        return None
+    return 0 if value is None else serializer.hash_code(value)
 
 
 def _murmur(codes: _Codes) -> _Codes:

@@ -54,6 +54,7 @@ from writers import (
     TypeChange,
     UnwritableError,
     WriterError,
+    shown,
     type_of_column,
 )
 
@@ -204,9 +205,9 @@ class StateAlterations(Family):
         path = self._path(statement)
         default = self._constant(statement.default) if statement.default is not None else None
         change = AddedField(path, self._serializer(statement.type), default)
-        shown = "NULL" if default is None or not default.is_valid else default.as_py()
+        text = "NULL" if default is None or not default.is_valid else shown(default)
         return self._change(
-            statement, change, f"the field {_shown(statement)} is added, {shown} in every value"
+            statement, change, f"the field {_shown(statement)} is added, {text} in every value"
         )
 
     def _drop_column(self, statement: DropColumn) -> Effect:
@@ -222,10 +223,11 @@ class StateAlterations(Family):
         for option, _ in statement.options:
             if option != "ttl":
                 raise InvalidQueryError(f"expected the option ttl of a state, found {option}")
-        value = self._constant(statement.options[-1][1]).as_py()
-        if not isinstance(value, bool):
+        constant = self._constant(statement.options[-1][1])
+        value = constant.as_py() if pa.types.is_boolean(constant.type) else None
+        if value is None:
             raise InvalidQueryError(
-                f"expected ttl = true or ttl = false, found {value!r}: how long values live is not in a savepoint, the job "
+                f"expected ttl = true or ttl = false, found {shown(constant)}: how long values live is not in a savepoint, the job "
                 "says it"
             )
         if not value:

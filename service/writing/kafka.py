@@ -32,6 +32,7 @@ def rewind_arguments(found: pa.Table) -> tuple[str, str, dict[int, int]]:
         found.num_rows != 1
         or len(types) != 3
         or not (pa.types.is_string(types[0]) and pa.types.is_string(types[1]) and pa.types.is_map(types[2]))
+        or any(map(pa.types.is_temporal, (types[2].key_type, types[2].item_type)))
     ):
         shown = ", ".join(map(str, types))
         raise InvalidQueryError(f"expected {USAGE}, found arguments of the types {shown}")

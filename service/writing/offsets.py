@@ -203,9 +203,10 @@ class DraftOffsets:
         with context.select(query) as reader:
             found = reader.read_all()
         check_found(context, statement, found.num_rows, SOURCE_OFFSETS_NAME)
-        return self._set(
-            zip(*(column.to_pylist() for column in found.columns), strict=True), statement.position
-        )
+        rows, values = found.columns
+        if pa.types.is_temporal(values.type):
+            values = values.cast(pa.string())
+        return self._set(zip(rows.to_pylist(), values.to_pylist(), strict=True), statement.position)
 
     def rewind(
         self, operator_id: str, name: str, topic: str, offsets: Mapping[int, int], position: Position

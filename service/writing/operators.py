@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from readers import State, operator_id_of
 from service.errors import InvalidQueryError
 from service.writing.composition import Composition
@@ -13,7 +15,7 @@ from service.writing.statements.alter import SetOptions
 from service.writing.statements.parser import Fragment
 from service.writing.statements.statement import Statement
 from service.writing.statements.tables import DropTable, RenameTable
-from writers import DropOperator, Edit, RenameOperator, RewriteKeyedState, is_of_sink
+from writers import DropOperator, Edit, RenameOperator, RewriteKeyedState, is_of_sink, shown
 
 _SHAPE = ("max_parallelism", "parallelism")
 
@@ -89,7 +91,8 @@ class OperatorChanges(Family):
                 f"expected one of {', '.join(_SHAPE)} as the option of an operator, found {option}"
             )
         with self.context.select(Composition("SELECT ").expression(expression, "value")) as reader:
-            value = reader.read_all().column(0)[0].as_py()
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InvalidQueryError(f"expected a number above 0 for {option}, found {value!r}")
-        return value
+            constant = reader.read_all().column(0)[0]
+        value = constant.as_py() if pa.types.is_integer(constant.type) else None
+        if value is None or value < 1:
+            raise InvalidQueryError(f"expected a number above 0 for {option}, found {shown(constant)}")
+        return int(value)

@@ -21,6 +21,7 @@ from readers import ComposedSource, Page, StateKind, StateName, StatePart, compo
 from writers.creation.grouping import FRAME_BYTES, EntryRun, packed
 from writers.creation.states import NewState
 from writers.encode.encoder import Encoder
+from writers.encode.fitting import shown
 from writers.errors import UnencodableValueError, WriterError
 from writers.hashes import key_groups_of
 from writers.headers import RegisteredState
@@ -28,7 +29,6 @@ from writers.target import TargetPart
 
 _IN_MEMORY_BYTES = 32 << 20
 _BATCH_ROWS = 1 << 17
-_SHOWN = 60
 
 
 class SpooledEntries:
@@ -176,7 +176,7 @@ class SpooledEntries:
         (batch,) = part.decoded(iter([page]))
         columns = dict(zip(self._encoder.schema.names, batch.arrays, strict=True))
         wanted = [name for name in columns if name in self.state.types and name != "value"]
-        return ", ".join(f"{name} {columns[name][0].as_py()!r:.{_SHOWN}}" for name in wanted)
+        return ", ".join(f"{name} {shown(columns[name][0])}" for name in wanted)
 
     def run(self, group: int) -> NDArray[np.uint8] | None:
         """Return the entries of a key group as a canonical file has them, the last of them marked; None if it has none."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers import ColumnTree
+from writers.encode.fitting import shown
 from writers.encode.machine.items import (
     BITS,
     CURSOR,
@@ -100,15 +101,7 @@ class Columns:
         index = int(self.table[column, CURSOR]) - array.offset
         if not 0 <= index < len(array):
             return "no value"
-        try:
-            text = repr(array[index].as_py())
-        except (ValueError, OverflowError):
-            # A time that Python has no date for.
-            text = str(array[index].value)
-        return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-
-
-_SHOWN = 100
+        return shown(array[index])
 
 
 def _without_hidden_elements(array: pa.Array) -> pa.Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from readers import json_text
 from writers.errors import UnencodableTypeError, UnencodableValueError
 
 _SHOWN = 100
@@ -79,6 +80,15 @@ def _fitted_list(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) ->
     return pa.ListArray.from_arrays(array.offsets, values, type=target, mask=array.is_null())
 
 
+def shown(value: pa.Scalar) -> str:
+    """Return a value as text, for an error; Python has no date for some times."""
+    if pa.types.is_nested(value.type) or pa.types.is_temporal(value.type):
+        text = str(json_text(pa.repeat(value, 1))[0].as_py())
+    else:
+        text = repr(value.as_py())
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
 @contextmanager
 def _rows_of(lists: pa.Array) -> Iterator[None]:
     """Let an error of an element name the row that its list is in."""
@@ -111,7 +121,7 @@ def _cast(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) -> pa.Arr
         ) from error
     except pa.ArrowInvalid as error:
         row = _first_misfit(array, target)
-        text = repr(array[row].as_py())[:_SHOWN]
+        text = shown(array[row])
         raise UnencodableValueError(
             f"expected a value of type {target}, found {text} ({array.type})", breadcrumbs=path, row=row
         ) from error

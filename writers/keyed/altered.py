@@ -22,6 +22,7 @@ from readers import (
 from writers.alteration import StateAlteration
 from writers.conversion import Conversion
 from writers.encode.encoder import Encoder
+from writers.encode.fitting import shown
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
 from writers.evolution import TypeChange, retyped
 from writers.headers import RegisteredState, registered_state, write_keyed_header
@@ -193,4 +194,4 @@ class TypeEditor:
 
 
 def _key(batch: Batch, encoder: Encoder, row: int) -> str:
-    return repr(batch.arrays[encoder.schema.get_field_index("key")][row].as_py())
+    return shown(batch.arrays[encoder.schema.get_field_index("key")][row])

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from readers import UNDECODED, WHOLE_MAP, Batch, Page, StateKind, StatePart
 from writers.encode.encoder import Encoder
+from writers.encode.fitting import shown
 from writers.encode.losses import equal_values_loss
 from writers.errors import RefusedEditError
 
@@ -130,11 +131,11 @@ class Composer:
                 return composer
         own = self._ways[0][0]
         row = int(np.flatnonzero(~own.restores(batch))[0])
-        key = batch.arrays[own.schema.get_field_index("key")][row].as_py()
+        key = shown(batch.arrays[own.schema.get_field_index("key")][row])
         _, codes = self._part.programs()
         reason = equal_values_loss(codes[0]) or "its columns do not hold all of its bytes"
         raise self._refused(
-            f"expected an entry that is the same when it is written again, found key {key!r}: {reason}"
+            f"expected an entry that is the same when it is written again, found key {key}: {reason}"
         )
 
     def _refused(self, message: str) -> RefusedEditError:

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from readers import ROW, Batch, StateKind, StatePart, VoidNamespaceSerializer, json_text
+from readers import ROW, Batch, StateKind, StatePart, VoidNamespaceSerializer
 from writers.changes import GroupChanges, UpdatedRows
 from writers.encode.encoder import Encoder
+from writers.encode.fitting import shown
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
 from writers.keyed.segments import EntrySegments
 from writers.warnings import RestoreWarning
@@ -29,7 +30,6 @@ _VALUE = "value"
 _TTL = "ttl_timestamp"
 _TIMESTAMP = "timestamp"
 _NAMES = ("key", "namespace", "map_key", _TIMESTAMP)
-_SHOWN = 200
 _EXPIRED = "a ttl_timestamp of 1970 is long past: Flink takes the value for expired and drops it"
 
 
@@ -260,12 +260,3 @@ def array_of(rows: pa.Table, name: str) -> pa.Array:
         if column.num_chunks == 1
         else pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)])
     )
-
-
-def shown(value: pa.Scalar) -> str:
-    """Return a value as text, for an error."""
-    if pa.types.is_nested(value.type) or pa.types.is_temporal(value.type):
-        text = str(json_text(pa.repeat(value, 1))[0].as_py())
-    else:
-        text = repr(value.as_py())
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

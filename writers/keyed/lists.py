@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from readers import ROW, Batch, Page
 from writers.changes import FIRST_ADDED, GroupChanges
+from writers.encode.fitting import shown
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
-from writers.keyed.entries import array_of, numbers_set_whole, shown
+from writers.keyed.entries import array_of, numbers_set_whole
 from writers.keyed.keys import NewKeys
 from writers.keyed.segments import EntrySegments
 from writers.keyed.values import StateEditor, without

@@ -42,6 +42,7 @@ from readers.metadata import (
     RelativeFileStateHandle,
 )
 from writers.deferred import Create, KeyedStateMaker, Work
+from writers.encode.fitting import shown
 from writers.errors import RefusedEditError
 from writers.hashes import key_groups_of
 from writers.headers import RegisteredState, registered_state, write_keyed_header
@@ -262,7 +263,7 @@ class Dealer:
             if len(wrong):
                 row = int(wrong[0])
                 raise RefusedEditError(
-                    f"{name.name}: expected the key {keys[row].as_py()!r} in key group {known[row]}, which its hash code in Java "
+                    f"{name.name}: expected the key {shown(keys[row])} in key group {known[row]}, which its hash code in Java "
                     f"says, found it in {some.key_groups[row]}: its hash code is not that of {serializer.type_name}"
                 )
             yield some, key_groups_of(serializer, keys, self.new.max_parallelism)

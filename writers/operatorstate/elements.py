@@ -27,13 +27,13 @@ from readers import (
 )
 from writers.changes import FIRST_ADDED, GroupChanges, UpdatedRows
 from writers.encode.encoder import Encoded, Encoder
+from writers.encode.fitting import shown
 from writers.errors import RefusedEditError, WriterError
 from writers.operatorstate.connectors import check_offsets, encoded_values
 from writers.operatorstate.stream import Elements
 
 _INDEX = "list_index"
 _VALUE, _KEY = "value", "map_key"
-_SHOWN = 100
 # Operator state goes into memory with its changes.
 _MOST_BYTES = 64 << 20
 
@@ -241,5 +241,5 @@ def _check_unique(part: StatePart, rows: pa.Table, is_new: NDArray[np.bool_]) ->
     order = np.argsort(codes, kind="stable")
     twice = np.flatnonzero(codes[order][1:] == codes[order][:-1])
     if len(twice):
-        shown = repr(keys[int(order[twice[0] + 1])].as_py())[:_SHOWN]
-        raise RefusedEditError(f"expected each key of a broadcast state once, found {shown} twice")
+        key = shown(keys[int(order[twice[0] + 1])])
+        raise RefusedEditError(f"expected each key of a broadcast state once, found {key} twice")

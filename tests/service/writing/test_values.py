@@ -1,0 +1,126 @@
+"""Values that a script may give in several ways, and values that nothing holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import savepointdb
+from readers import type_named
+from service.cli import main
+from tests.support.retained import WORDCOUNT
+from writers import comparable_numbers
+
+CREATED = (
+    "CREATE TABLE a__decimal AS SELECT 'k' AS key, 1.5::DECIMAL(10, 2) AS value;"
+    "CREATE TABLE a__integer WITH (value_type = 'BigInteger') AS SELECT 'k' AS key, '7' AS value;"
+    "CREATE TABLE a__at AS SELECT 'k' AS key, TIMESTAMP '2020-01-01' AS value;"
+    "CREATE TABLE a__numbers WITH (kind = 'LIST', value_type = 'BigDecimal') AS SELECT 'k' AS key, '1' AS value;"
+    "CREATE TABLE a__by_number WITH (kind = 'MAP', map_key_type = 'BigInteger') AS "
+    "SELECT 'k' AS key, '1' AS map_key, 1::BIGINT AS value"
+)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("values") / "source"
+    assert main(["create", str(path), CREATED]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def connection(source: Path) -> Iterator[savepointdb.Connection]:
+    with savepointdb.connect(source) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("1E+3", "1000"),
+        ("1e30", "1" + 30 * "0"),
+        ("-0", "0"),
+        ("-0.00", "0.00"),
+        ("00012", "12"),
+        ("+.5", "0.5"),
+        ("5.", "5"),
+        ("1e2000000000", "1E+2000000000"),
+        ("-1e-9000", "-1E-9000"),
+    ],
+)
+def test_a_number_may_be_written_in_any_way(
+    text: str, read: str, connection: savepointdb.Connection, tmp_path: Path
+) -> None:
+    script = (
+        f"UPDATE a__decimal SET value = '{text}'; INSERT INTO a__numbers (key, value) VALUES ('k', '{text}')"
+    )
+
+    connection.write(tmp_path / "new", script)
+
+    with savepointdb.connect(tmp_path / "new") as new:
+        assert new.sql("SELECT value FROM a__decimal").fetchall() == [(read,)]
+        assert new.sql("SELECT value FROM a__numbers").fetchall() == [("1",), (read,)]
+
+
+def test_a_whole_number_may_be_written_in_any_way(connection: savepointdb.Connection, tmp_path: Path) -> None:
+    script = "UPDATE a__integer SET value = '+007'; UPDATE a__by_number SET map_key = '-02'"
+
+    connection.write(tmp_path / "new", script)
+
+    with savepointdb.connect(tmp_path / "new") as new:
+        assert new.sql("SELECT value FROM a__integer").fetchall() == [("7",)]
+        assert new.sql("SELECT map_key FROM a__by_number").fetchall() == [("-2",)]
+
+
+def test_numbers_are_compared_wherever_they_are_and_nothing_else() -> None:
+    serializer = type_named("Map<String, List<BigDecimal>>")
+    given, same = (
+        pa.array([[("01", [number, None])], None, []], serializer.arrow()) for number in ("1e1", "10.0")
+    )
+    other = pa.array([[("1", ["10", None])], None, []], serializer.arrow())
+
+    found = [comparable_numbers(serializer, array).to_pylist() for array in (given, same, other)]
+
+    assert found[0] == found[1] == [[("01", ["1e1", None])], None, []]
+    assert found[2] != found[0]
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        ("TIMESTAMP '20000-01-01'", '"+20000-01-01T00:00:00.000000"'),
+        ("TIMESTAMP '0001-01-01' - INTERVAL 10 YEAR", '"-0009-01-01T00:00:00.000000"'),
+        ("'infinity'::TIMESTAMP", '"+294247-01-10T04:00:54.775807"'),
+    ],
+)
+def test_a_time_that_the_column_cannot_hold_is_refused_with_the_time(
+    time: str, shown: str, connection: savepointdb.Connection, tmp_path: Path
+) -> None:
+    scripts = (
+        f"UPDATE a__at SET value = {time}",
+        f"INSERT INTO a__at (key, value) VALUES ('x', {time})",
+        f"CREATE TABLE a__new WITH (value_type = 'LocalDateTime') AS SELECT 'k' AS key, {time} AS value",
+    )
+    for script in scripts:
+        with pytest.raises(savepointdb.QueryError, match="expected a value of type timestamp") as refused:
+            connection.write(tmp_path / "new", script)
+
+        assert shown in str(refused.value)
+        assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("UPDATE source_offsets SET starting_offset = {}", "expected a BIGINT for starting_offset"),
+        ("CALL rewind_kafka('source', 'words', MAP {{0: {}}})", "found arguments of the types"),
+        ("ALTER TABLE aggregate__count SET (ttl = {})", "expected ttl = true or ttl = false"),
+        ("ALTER TABLE aggregate SET (parallelism = {})", "expected a number above 0 for parallelism"),
+    ],
+)
+def test_a_time_beyond_python_is_an_ordinary_mistake(script: str, message: str, tmp_path: Path) -> None:
+    with savepointdb.connect(WORDCOUNT) as connection, pytest.raises(savepointdb.QueryError, match=message):
+        connection.write(tmp_path / "new", script.format("TIMESTAMP '20000-01-01'"))
