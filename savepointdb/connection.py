@@ -45,8 +45,7 @@ from service.queries.request import QueryRequest
 from service.settings import UNLIMITED, check_value, settings_of
 from service.sql.parser import DIALECT
 from service.sql.types import Column, sql_type
-from service.writing.writing import WriteRequest, files_mode
-from writers import write_empty_savepoint
+from service.writing.writing import WriteRequest, files_mode, write_new_source
 
 _NEW = "new"  # the name of a savepoint that is created, while it is
 _TABLES_SHOWN = 30
@@ -145,9 +144,9 @@ def create(
         raise InvalidRequestError(
             f"expected another name of a savepoint than {_NEW}, which is that of the new one"
         )
-    # A new savepoint is one without operators, to which a script adds some.
     with TemporaryFolder() as folder:
-        write_empty_savepoint(pathlib.Path(folder.path))
+        with translated():
+            write_new_source(pathlib.Path(folder.path), flink)
         with connect({_NEW: folder.path, **(savepoints or {})}, database=_NEW) as new, translated():
             request = WriteRequest(
                 sql=script,

@@ -28,6 +28,20 @@ _NEWEST_VERSIONS = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 11), 3))
 FIRST_WITH_SAVEPOINT_HANDLES = (1, 13)
 
 
+def newest_version(release: tuple[int, int]) -> int:
+    """Return the newest version of `_metadata` that a release of Flink reads.
+
+    Raises:
+        RefusedEditError: none that is written here.
+    """
+    newest = next((version for since, version in _NEWEST_VERSIONS if release >= since), None)
+    if newest is None:
+        raise RefusedEditError(
+            "expected Flink {}.{} or later, found {}.{}".format(*_NEWEST_VERSIONS[-1][0], *release)
+        )
+    return newest
+
+
 class Edit(ABC):
     """One change of a savepoint's metadata."""
 
@@ -98,11 +112,7 @@ class ForFlink(Edit):
     release: tuple[int, int]
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
-        newest = next((version for since, version in _NEWEST_VERSIONS if self.release >= since), None)
-        if newest is None:
-            raise RefusedEditError(
-                "expected Flink {}.{} or later, found {}.{}".format(*_NEWEST_VERSIONS[-1][0], *self.release)
-            )
+        newest = newest_version(self.release)
         if metadata.version <= newest:
             return metadata
         operators = metadata.operators

@@ -25,8 +25,7 @@ from catalog import Catalog, Database, connect
 from catalog.labels import JobPlace
 from catalog.references import SavepointReference
 from service.settings import Settings
-from service.writing.writing import WriteRequest
-from writers import write_empty_savepoint
+from service.writing.writing import WriteRequest, write_new_source
 
 _NEW = "new"  # the name of a savepoint that is made from nothing, in its script
 
@@ -135,6 +134,9 @@ class WriteTask:
 
         Args:
             folder: an empty one; a savepoint without operators goes there, if the new one is made from nothing.
+
+        Raises:
+            QueryError: no version of Flink.
         """
         if self.request.database is not None:
             return Catalog.of(database.opened() for database in self.databases), self.request
@@ -142,7 +144,7 @@ class WriteTask:
         name = _NEW
         while name in names:
             name += "_"
-        write_empty_savepoint(folder)
+        write_new_source(folder, self.request.flink)
         [empty] = connect(folder).known()
         databases = (*self.databases, replace(KnownDatabase.of(empty), name=name))
         return Catalog.of(database.opened() for database in databases), replace(self.request, database=name)

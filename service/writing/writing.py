@@ -33,7 +33,7 @@ from service.writing.localfiles import local_file, no_file
 from service.writing.offsets import OffsetChange, OffsetChanges
 from service.writing.statements.script import statements_of
 from service.writing.statements.statement import Statement
-from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, WriterError
+from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, WriterError, write_empty_savepoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +142,12 @@ class Writing:
             on_statement(len(statements), len(statements))
             self._check_expected(request.expected)
             self._check_changes(request)
+            edits: tuple[Edit, ...] = self._draft.edits
+            if request.flink is not None:
+                edits = (*edits, ForFlink(_release(request.flink)))
             self._writer = SavepointWriter(
                 database.savepoint.location,
-                (*self._draft.edits, *_version_edits(request)),
+                edits,
                 request.files,
             )
         except (ReaderError, WriterError) as error:
@@ -251,16 +254,30 @@ def files_mode(text: str) -> FilesMode:
         raise InvalidRequestError(f"expected files to be one of {known}, found {text!r:.100}") from error
 
 
-def _version_edits(request: WriteRequest) -> tuple[Edit, ...]:
-    """Return what makes `_metadata` readable for the asked Flink.
+def write_new_source(folder: Path, flink: str | None) -> None:
+    """Write what a new savepoint is made from: one without operators, to which a script adds some.
+
+    Args:
+        folder: an empty one.
+        flink: as in `WriteRequest`.
 
     Raises:
-        InvalidRequestError: it is no version of Flink.
+        QueryError: it is no version of Flink, or none that reads what is written.
     """
-    if request.flink is None:
-        return ()
-    major, _, rest = request.flink.partition(".")
+    try:
+        write_empty_savepoint(folder, None if flink is None else _release(flink))
+    except WriterError as error:
+        raise write_error_of(error) from error
+
+
+def _release(flink: str) -> tuple[int, int]:
+    """Return the major and minor number of a version of Flink.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    major, _, rest = flink.partition(".")
     minor = rest.partition(".")[0]
     if not (major.isdecimal() and minor.isdecimal()):
-        raise InvalidRequestError(f"expected a version of Flink such as 1.20 or 2.3, found {request.flink!r}")
-    return (ForFlink((int(major), int(minor))),)
+        raise InvalidRequestError(f"expected a version of Flink such as 1.20 or 2.3, found {flink!r}")
+    return int(major), int(minor)

@@ -8,8 +8,7 @@ from pathlib import Path
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.writing.write import execute, script_of
 from service.engines.spill import task_folder
-from service.writing.writing import WriteRequest
-from writers import write_empty_savepoint
+from service.writing.writing import WriteRequest, write_new_source
 
 _NEW = "new"
 
@@ -35,7 +34,6 @@ def _create(options: Namespace) -> None:
         max_parallelism=options.max_parallelism,
         engine=options.engine,
     )
-    # A new savepoint is one without operators, to which a script adds some.
     with task_folder("") as folder:
-        write_empty_savepoint(Path(folder.path))
+        write_new_source(Path(folder.path), options.flink)
         execute([f"{_NEW}={folder.path}", *others], options, request, options.target)

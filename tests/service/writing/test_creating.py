@@ -12,6 +12,7 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 import catalog
+from readers import Savepoint
 from service.cli import main
 from tests.support.paths import DATA
 
@@ -52,6 +53,43 @@ def test_a_table_of_parquet_becomes_a_state(tmp_path: Path, create: Create) -> N
         f"uid 'aggregate'\n1 operator, 1 file with {_file_bytes(tmp_path)} bytes\nwritten: {tmp_path / 'new'}\n"
     )
     assert rows(tmp_path / "new", "aggregate__count", "key", "value") == [("b", 20), ("c", 30)]
+
+
+@pytest.mark.parametrize(
+    ("options", "version", "uid"),
+    [
+        (("--flink", "2.3"), 6, "aggregate"),
+        (("--flink", "2.0.1"), 5, "aggregate"),
+        (("--flink", "1.20"), 3, None),
+        ((), 3, None),
+    ],
+)
+def test_metadata_has_the_uid_where_flink_reads_it(
+    options: tuple[str, ...], version: int, uid: str | None, tmp_path: Path, create: Create
+) -> None:
+    code, _, errors = create(
+        "CREATE TABLE aggregate__count AS SELECT 'a' AS key, 1::BIGINT AS value", *options
+    )
+
+    assert (code, errors) == (0, "")
+    metadata = Savepoint(tmp_path / "new").metadata
+    assert metadata.version == version
+    assert [(one.uid, one.name) for one in metadata.operators] == [(uid, uid)]
+    assert rows(tmp_path / "new", "aggregate__count", "key", "value") == [("a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("flink", "message"),
+    [("two", "expected a version of Flink"), ("1.5", "expected Flink 1.11 or later, found 1.5")],
+)
+def test_no_savepoint_is_made_for_a_flink_that_reads_none(
+    flink: str, message: str, tmp_path: Path, create: Create
+) -> None:
+    code, _, errors = create("CREATE TABLE a__b AS SELECT 'a' AS key, 1 AS value", "--flink", flink)
+
+    assert code == 1
+    assert message in errors
+    assert not (tmp_path / "new").exists()
 
 
 def _file_bytes(tmp_path: Path) -> int:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readers import Savepoint, SavepointLocation, StateKind, operator_id_of, type_named
+from tests.support.paths import DATA
 from writers import (
     CollectedElements,
     CreateOperator,
@@ -496,3 +497,15 @@ def test_new_elements_are_not_dealt_out_to_subtasks_that_are_no_more(tmp_path: P
         RefusedEditError, match="expected the new state state to be dealt out to 1 subtasks, found 2"
     ):
         SavepointWriter(SavepointLocation(tmp_path), edits)
+
+
+@pytest.mark.parametrize("version", ["1.20.3", "2.3.0"])
+def test_the_properties_of_a_new_savepoint_are_those_that_flink_writes(version: str, tmp_path: Path) -> None:
+    flink = Savepoint(DATA / "flink" / version / "wordcount-hashmap-savepoints" / "canonical").metadata
+    write_empty_savepoint(tmp_path, (2, 3))
+
+    found = Savepoint(tmp_path).metadata.properties
+
+    assert found is not None
+    assert flink.properties is not None
+    assert (found, found.stream) == (flink.properties, flink.properties.stream)
