@@ -182,7 +182,7 @@ if TYPE_CHECKING:
     )
     from readers.serializers.named import BASIC_TYPES, type_named
     from readers.serializers.operators import TtlSerializer
-    from readers.serializers.pojo import PojoField, PojoSerializer
+    from readers.serializers.pojo import CLASS, PojoField, PojoSerializer
     from readers.serializers.primitives import VoidNamespaceSerializer
     from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
     from readers.serializers.scala import ScalaCaseClassSerializer
@@ -223,6 +223,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BASIC_TYPES",
     "BOXES",
+    "CLASS",
     "COLLECTIONS",
     "COMPILED_UNITS",
     "COMPOSITE_MAGIC",
@@ -448,6 +449,7 @@ _HOMES = {
     "BOXES": "readers.serializers.kryo.classes:BOXES",
     "BackendStateType": "readers.headers.metainfo:BackendStateType",
     "Batch": "readers.decode.decoder:Batch",
+    "CLASS": "readers.serializers.pojo:CLASS",
     "COLLECTIONS": "readers.serializers.kryo.classes:COLLECTIONS",
     "COMPILED_UNITS": "readers.compiled.ahead:UNITS",
     "COMPOSITE_MAGIC": "readers.snapshots.reading:COMPOSITE_MAGIC",

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from writers.encode.encoder import Encoded, Encoder
     from writers.encode.equality import comparable_numbers
     from writers.encode.fitting import fitted, shown
+    from writers.encode.primitives import NullField, null_fields
     from writers.errors import (
         RefusedEditError,
         TargetError,
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from writers.stores.requests import StoreRequests
     from writers.stores.store import Store
     from writers.target import UNFINISHED, remove_unfinished
+    from writers.warnings import RestoreWarning
 
 __all__ = [
     "COMPILED_UNITS",
@@ -123,10 +125,12 @@ __all__ = [
     "ForFlink",
     "GroupChanges",
     "NewState",
+    "NullField",
     "RefusedEditError",
     "RemovedRows",
     "RenameOperator",
     "RenamedField",
+    "RestoreWarning",
     "RetypedField",
     "RewriteKeyedState",
     "RewriteOperatorState",
@@ -161,6 +165,7 @@ __all__ = [
     "merged_edits",
     "named_after",
     "needed_type",
+    "null_fields",
     "parcel_of",
     "remove_unfinished",
     "result_of",
@@ -236,6 +241,9 @@ _HOMES = {
     "key_groups_of": "writers.hashes:key_groups_of",
     "kind_named": "writers.creation.states:kind_named",
     "merged_edits": "writers.keyed.rewrite:merged_edits",
+    "NullField": "writers.encode.primitives:NullField",
+    "RestoreWarning": "writers.warnings:RestoreWarning",
+    "null_fields": "writers.encode.primitives:null_fields",
     "named_after": "writers.creation.types:named_after",
     "needed_type": "writers.kryo.targets:needed_type",
     "remove_unfinished": "writers.target:remove_unfinished",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from readers.classfiles.classpath import ClassPath
 from readers.classfiles.jar import Jar
+from readers.errors import ReaderError
 from readers.jobclasses.kryoclasses import KryoClasses
 from readers.jobclasses.subclasses import Completion, Hierarchy
 from readers.serializers.base import Serializer
@@ -46,6 +48,15 @@ class JobClasses:
             CorruptDataError: one is damaged, or larger than allowed.
         """
         return cls([Jar.open(path) for path in paths])
+
+    def is_primitive(self, class_name: str, field: str) -> bool | None:
+        """Return whether a field that a class declares is of a primitive type; None if the jars do not tell."""
+        with suppress(ReaderError):
+            found = self._class_path.find(class_name)
+            for one in found.fields if found is not None else ():
+                if one.name == field:
+                    return len(one.descriptor) == 1
+        return None
 
     def completion(self, kryo: int, trees: Iterable[Serializer]) -> Completion:
         """Return what adds subclasses to the POJOs of an operator, in the types that a Flink with this Kryo makes of them."""

@@ -11,6 +11,7 @@
     rows.py        the family of rows of states
     timers.py      rows that are added to `timers`
     layers.py      the rows that a statement changes, as the writers take them
+    nulls.py       NULL in fields that may be primitive in Java
     samples.py     some of the rows that a statement changes
     verification.py reads changed states back
     operators.py   the family of whole operators

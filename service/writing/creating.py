@@ -8,7 +8,7 @@ anything is written. A state that a statement creates is no table of the script'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from catalog import Table
 from readers import (
     Operator,
+    PojoSerializer,
     ReaderError,
     Savepoint,
     Serializer,
@@ -29,6 +30,7 @@ from service.sql.edits import quoted
 from service.writing.composition import Composition
 from service.writing.errors import write_error_of
 from service.writing.family import Context, Effect, Family
+from service.writing.nulls import field_warnings
 from service.writing.statements.create import CreateTable
 from service.writing.statements.statement import Statement
 from writers import (
@@ -38,12 +40,16 @@ from writers import (
     Edit,
     ExtendOperatorState,
     NewState,
+    NullField,
+    RestoreWarning,
     RewriteKeyedState,
     SpooledEntries,
     WriterError,
     check_created,
+    fitted,
     kind_named,
     named_after,
+    null_fields,
     type_of_column,
 )
 
@@ -110,6 +116,12 @@ class StateCreations(Family):
         super().__init__(context)
         self._operators: dict[str, CreatedStates] = {}
         self._tables: set[str] = set()
+        self._warnings: list[RestoreWarning] = []
+
+    @property
+    def warnings(self) -> tuple[RestoreWarning, ...]:
+        """What Flink may refuse in the new states."""
+        return tuple(self._warnings)
 
     @property
     def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
@@ -162,7 +174,9 @@ class StateCreations(Family):
             )
         with self.context.select(_select(statement)) as rows:
             state = _state(name, options, rows.schema)
-            added = self._filled(state, operator, rows)
+            nulls: set[NullField] = set()
+            added = self._filled(state, operator, _noting(rows, state, nulls))
+        self._warnings += field_warnings(name, nulls, self.context.database.savepoint)
         self._operators[uid] = operator
         self._tables.add(statement.name.casefold())
         if operator.known is not None:
@@ -210,7 +224,7 @@ class StateCreations(Family):
             max_parallelism=found.metadata.max_parallelism,
         )
 
-    def _filled(self, state: NewState, operator: CreatedStates, rows: pa.RecordBatchReader) -> int:
+    def _filled(self, state: NewState, operator: CreatedStates, rows: Iterable[pa.RecordBatch]) -> int:
         """Add a state with its rows to an operator; return their number."""
         if not state.is_keyed:
             elements = CollectedElements(state, operator.parallelism)
@@ -234,6 +248,22 @@ class StateCreations(Family):
             raise
         operator.keyed.append(entries)
         return entries.rows
+
+
+def _noting(rows: pa.RecordBatchReader, state: NewState, nulls: set[NullField]) -> Iterator[pa.RecordBatch]:
+    """Yield rows, and note which fields of POJOs that may be primitive have NULL in them."""
+    types = {
+        name: one for name, one in state.types.items() if name in ("value", "map_key") and _has_pojo(one)
+    }
+    for batch in rows:
+        for name, serializer in types.items():
+            column = fitted(batch.column(name), serializer.arrow(), (name,))
+            nulls.update(null_fields(serializer, (), column))
+        yield batch
+
+
+def _has_pojo(serializer: Serializer) -> bool:
+    return isinstance(serializer, PojoSerializer) or any(_has_pojo(child) for _, child in serializer.children)
 
 
 def _known(options: Mapping[str, str]) -> Mapping[str, str]:

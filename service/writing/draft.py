@@ -20,11 +20,12 @@ from service.writing.composition import Composition
 from service.writing.creating import StateCreations
 from service.writing.family import Context, CreationContext, Effect, Family
 from service.writing.localfiles import FileTables, no_file
+from service.writing.nulls import null_warnings
 from service.writing.offsets import OffsetChanges
 from service.writing.operators import OperatorChanges
 from service.writing.rows import RowChanges
 from service.writing.statements.statement import Statement
-from writers import CreateOperator, Edit, merged_edits
+from writers import CreateOperator, Edit, RestoreWarning, merged_edits
 
 FamilyT = TypeVar("FamilyT", bound=Family)
 Run = Callable[[str, SystemTables], AbstractContextManager[pa.RecordBatchReader]]
@@ -83,6 +84,7 @@ class Draft:
             states=ChangedStates(settings.folder),
             operator_ids={one: one for one in ids},
         )
+        self._context = context
         self._families = tuple(family(context) for family in FAMILIES)
         self._effects: list[Effect] = []
 
@@ -108,6 +110,17 @@ class Draft:
             not any(True for one in self._families if one is not rows for _ in one.edits())
             and not rows.differ
         )
+
+    @property
+    def warnings(self) -> tuple[RestoreWarning, ...]:
+        """What Flink may refuse in the rows that the script writes.
+
+        Raises:
+            QueryError: a jar says that it does.
+            ReaderError: a state that changes cannot be read.
+        """
+        changed = null_warnings(self._context.states, self._database.savepoint)
+        return (*changed, *self.family(StateCreations).warnings)
 
     def family(self, kind: type[FamilyT]) -> FamilyT:
         """Return the family of a class."""

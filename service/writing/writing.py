@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -142,6 +142,7 @@ class Writing:
             on_statement(len(statements), len(statements))
             self._check_expected(request.expected)
             self._check_changes(request)
+            self._warnings = tuple(map(str, self._draft.warnings))
             edits: tuple[Edit, ...] = self._draft.edits
             if request.flink is not None:
                 edits = (*edits, ForFlink(_release(request.flink)))
@@ -177,7 +178,7 @@ class Writing:
         return Preview(
             effects=self._draft.effects,
             offsets=self._draft.family(OffsetChanges).changes,
-            summary=summary,
+            summary=replace(summary, warnings=(*self._warnings, *summary.warnings)),
             engine=self._engine,
         )
 

@@ -26,5 +26,6 @@ Reading order:
     fitting.py     columns of any type → the types of a program
     comparison.py  entries that were encoded beside those that were read
     losses.py      what decoding loses
+    primitives.py  NULL in fields that may be primitive in Java
     equality.py    numbers of any length as texts that are equal where the numbers are
 """
