@@ -18,6 +18,7 @@
     creating.py    the family of new states
     localfiles.py  files of this machine that a script or a query names in FROM
     alterations.py the family of whole states: they go, or get other names and types
+    sharedclasses.py classes that an altered state shares with others
     draft.py       what the statements so far have changed; each statement sees what the earlier ones did
     writing.py     a draft → a preview, or a new savepoint that was read back
     report.py      a preview → values that are JSON

@@ -29,6 +29,7 @@ from service.writing.errors import write_error_of
 from service.writing.family import Context, Effect, Family
 from service.writing.layers import check_not_assumed
 from service.writing.samples import check_found
+from service.writing.sharedclasses import StateTypes, check_shared_classes
 from service.writing.statements.alter import (
     AddColumn,
     AlterColumn,
@@ -115,6 +116,8 @@ class StateAlterations(Family):
 
     def edits(self) -> Iterator[Edit]:
         altered = list(self._altered.values())
+        if any(one.alteration.types for one in altered):
+            check_shared_classes(self._types())
         for source_id in dict.fromkeys(one.source_id for one in altered):
             if self.context.operator_ids[source_id] is None:
                 continue
@@ -135,6 +138,26 @@ class StateAlterations(Family):
                         for one in others
                         if one.alteration.name is not None
                     },
+                )
+
+    def _types(self) -> Iterator[StateTypes]:
+        """Yield the types of all states that the new savepoint has of the source."""
+        for source_id, table in self.context.database.state_tables():
+            for known in table.states:
+                entry = known.state.entry
+                altered = self._altered.get((source_id, known.state.kind, known.state.name))
+                is_dropped = altered is not None and altered.alteration.dropped
+                if entry is None or is_dropped or self.context.operator_ids[source_id] is None:
+                    continue
+                before = tuple(entry.serializers())
+                values = None if altered is None else altered.values
+                yield StateTypes(
+                    table=table.name,
+                    before=before,
+                    after=before
+                    if values is None
+                    else tuple(values if one is entry.value else one for one in before),
+                    changes=() if altered is None else altered.alteration.types,
                 )
 
     def table(self, name: str) -> Table | None:
