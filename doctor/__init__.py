@@ -26,6 +26,7 @@ from doctor.against.jars import JarAgainst
 from doctor.against.kind import Against
 from doctor.against.recognition import against_of
 from doctor.against.savepoint import SavepointAgainst
+from doctor.against.written import SourceAgainst
 from doctor.check import check
 from doctor.errors import DoctorError, UnknownBackendError, UnknownVersionError
 from doctor.job import Job
@@ -64,6 +65,7 @@ __all__ = [
     "Rule",
     "SavepointAgainst",
     "Severity",
+    "SourceAgainst",
     "Stage",
     "StateOutcome",
     "StateVerdict",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from savepointdb.target import TargetResult
+from service.checks.written import WrittenCheck, check_lines
 from service.converting.plan import ConvertedState, LeftState
 from service.converting.report import lines_of, report_of
 from service.converting.running import Converted
@@ -45,12 +46,17 @@ class ConvertResult(TargetResult):
         """The new savepoint in numbers: `operators`, `files`, `file_bytes`; None if there is nothing to convert."""
         return self._done.summary
 
+    @property
+    def check(self) -> WrittenCheck | None:
+        """What a restore does with it: `verdict`, `headline`, `advice`, `findings`; None if nothing was written."""
+        return self._done.check
+
     def to_dict(self) -> Mapping[str, Any]:
         """Return everything as values that are JSON."""
         return {
             "target": self.target,
             "dry_run": self.is_dry_run,
-            **report_of(self._done.plan, self._done.summary),
+            **report_of(self._done),
         }
 
     def _lines(self) -> list[str]:
@@ -62,4 +68,5 @@ class ConvertResult(TargetResult):
         return [
             f"savepointdb: {printable(told)}",
             *map(printable, lines_of(self._done.plan, self._done.summary)),
+            *map(printable, check_lines(self.check, self.target)),
         ]

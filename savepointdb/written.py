@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from savepointdb.target import TargetResult
+from service.checks.written import WrittenCheck, check_lines
 from service.encode import counted, printable
 from service.writing.family import Effect
 from service.writing.report import lines_of, report_of
@@ -48,6 +49,11 @@ class WriteResult(TargetResult):
         """The new savepoint in numbers: `operators`, `files`, `file_bytes`, `metadata_bytes`."""
         return self._preview.summary
 
+    @property
+    def check(self) -> WrittenCheck | None:
+        """What a restore does with it: `verdict`, `headline`, `advice`, `findings`; None for a dry run."""
+        return self._preview.check
+
     def to_dict(self) -> Mapping[str, Any]:
         """Return everything as values that are JSON."""
         return {"target": self.target, "dry_run": self.is_dry_run, **report_of(self._preview)}
@@ -55,4 +61,8 @@ class WriteResult(TargetResult):
     def _lines(self) -> list[str]:
         what = "nothing was written: a dry run" if self.target is None else f"written: {self.target}"
         rows = f"; {counted(self.rows, 'row')}" if self.rows else ""
-        return [f"savepointdb: {printable(what)}{rows}", *map(printable, lines_of(self._preview))]
+        return [
+            f"savepointdb: {printable(what)}{rows}",
+            *map(printable, lines_of(self._preview)),
+            *map(printable, check_lines(self.check, self.target)),
+        ]

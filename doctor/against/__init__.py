@@ -4,6 +4,7 @@ Reading order:
 
     kind.py         Against: what every kind does
     savepoint.py    a savepoint: of the new job, started once; and the savepoint that is checked
+    written.py      the source of a savepoint that a script wrote
     jars.py         a jar of the new job: its classes, their types, and what its code declares
     jarclasses.py   the classes of jars, as the rules ask for them
     plans.py        a job plan: ids of operators, parallelism

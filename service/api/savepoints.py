@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 
 from catalog import Catalog
+from doctor import Severity
 from service.api.state import Everybody, ServiceState, State, check_operator
 from service.auth.principal import Identity, Principal
 from service.auth.user import Caller
@@ -117,6 +118,7 @@ class OffsetBody(BaseModel):
     split: str
     before: int | None
     after: int
+    meaning: str = Field(description="what the number stands for, as EARLIEST; empty for an offset")
 
 
 class SummaryBody(BaseModel):
@@ -129,6 +131,28 @@ class SummaryBody(BaseModel):
     warnings: list[str] = Field(description="what Flink restores without a word, and may not be meant")
 
 
+class CheckFindingBody(BaseModel):
+    """One thing that is not fine in a new savepoint."""
+
+    severity: Severity
+    operator: str = Field(description="empty for the whole savepoint")
+    state: str = Field(description="empty for the whole operator")
+    rule: str
+    message: str
+    remedy: str
+
+
+class WrittenCheckBody(BaseModel):
+    """What a restore does with a new savepoint: it is checked against the job that wrote its source, as the script changes it."""
+
+    flink: str = Field(description="the version that restores it")
+    verdict: Severity
+    exit_code: int = Field(description="that of `savepointdb check`")
+    headline: str
+    advice: str
+    findings: list[CheckFindingBody] = Field(description="the worst first; the first hundred")
+
+
 class ReportBody(BaseModel):
     """What a write does, or did."""
 
@@ -137,6 +161,7 @@ class ReportBody(BaseModel):
     rows: int = Field(description="rows that all statements change, add or remove")
     summary: SummaryBody
     engine: str = Field(description="what made the state that changed; empty for the process that wrote")
+    check: WrittenCheckBody | None = Field(default=None, description="null for a dry run")
 
 
 class WriteStatus(BaseModel):

@@ -4,6 +4,7 @@ Modules:
 
     findings.py  reports of one savepoint, the worst first → what is not fine in them, an exit code, and advice
     running.py   a savepoint and what it is compared with → findings
+    written.py   the check that ends a write
     text.py      findings → lines for the terminal
     markup.py    findings → HTML: a page of its own, or a part of a notebook
     junit.py     findings → JUnit's XML

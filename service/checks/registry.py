@@ -28,9 +28,9 @@ from service.errors import (
     WorkerLostError,
 )
 from service.process.waiting import found_in_thread
+from service.queries.elsewhere import KnownDatabase
 from service.queries.registry import slot_limits
 from service.settings import Settings
-from service.writes.task import KnownDatabase
 
 _RETRY_AFTER_S = 5
 

@@ -15,8 +15,8 @@ from service.checks.findings import Findings
 from service.checks.running import CheckOptions
 from service.engines.workers.messages import End
 from service.errors import QueryError
+from service.queries.elsewhere import KnownDatabase
 from service.settings import Settings
-from service.writes.task import KnownDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

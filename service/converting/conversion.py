@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from readers import ReaderError, Savepoint
 from service.converting.plan import Plan
@@ -42,13 +43,24 @@ class Conversion:
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
 
-    def write(self, target: str | os.PathLike[str]) -> Summary:
+    def write(
+        self, target: str | os.PathLike[str], check: Callable[[Savepoint], None] = lambda new: None
+    ) -> Summary:
         """Write the new savepoint, and read it back before Flink can find it.
+
+        Args:
+            target: its place.
+            check: looks at it after that.
 
         Raises:
             QueryError: something is there, it cannot be written, or a file of the source vanished.
         """
+
+        def verify(new: Savepoint) -> None:
+            verify_converted(new, self._plan.converted)
+            check(new)
+
         try:
-            return self._writer.write(target, lambda new: verify_converted(new, self._plan.converted))
+            return self._writer.write(target, verify)
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error

@@ -8,11 +8,12 @@ from typing import Any
 
 from readers import Operator
 from service.converting.plan import Plan
+from service.converting.running import Converted
 from service.encode import counted
 from writers import Summary
 
 
-def report_of(plan: Plan, summary: Summary | None) -> dict[str, Any]:
+def report_of(done: Converted) -> dict[str, Any]:
     """Return the report.
 
     | member | content |
@@ -21,7 +22,9 @@ def report_of(plan: Plan, summary: Summary | None) -> dict[str, Any]:
     | `converted` | of each state: `operator_id`, `uid`, `state_name`, `state_kind`, `entries`, `fields` (path, before, after) |
     | `left` | of each state that is left: `operator_id`, `uid`, `state_name`, `reason` |
     | `summary` | the new savepoint in numbers; null if there is nothing to convert |
+    | `check` | what a restore does with the new savepoint, as of a write; null if nothing was written |
     """
+    plan, summary = done.plan, done.summary
     return {
         "flink": plan.flink.text,
         "converted": [
@@ -38,6 +41,7 @@ def report_of(plan: Plan, summary: Summary | None) -> dict[str, Any]:
             {**_named(one.operator), "state_name": one.state_name, "reason": one.reason} for one in plan.left
         ],
         "summary": asdict(summary) if summary is not None else None,
+        "check": None if done.check is None else done.check.to_dict(),
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import doctor
 from doctor import Against, FlinkVersion, new_job
 from readers import Savepoint
+from service.checks.written import WrittenCheck, checked
 from service.converting.conversion import Conversion
 from service.converting.plan import Plan, Progress, plan_of, with_failures
 from writers import FilesMode, Summary
@@ -23,11 +24,13 @@ class Converted:
         plan: the states that are written anew, and those that are left.
         summary: the new savepoint in numbers; None if there is nothing to convert.
         target: the new savepoint; None if nothing was written.
+        check: what a restore does with the new savepoint; None if nothing was written.
     """
 
     plan: Plan
     summary: Summary | None
     target: str | None
+    check: WrittenCheck | None = None
 
 
 def convert(
@@ -60,5 +63,8 @@ def convert(
     if not plan.converted:
         return Converted(plan=plan, summary=None, target=None)
     conversion = Conversion(savepoint, plan, files)
-    summary = conversion.summary if target is None else conversion.write(target)
-    return Converted(plan=plan, summary=summary, target=target)
+    if target is None:
+        return Converted(plan=plan, summary=conversion.summary, target=None)
+    checks: list[WrittenCheck] = []
+    summary = conversion.write(target, lambda new: checks.append(checked(new, against, flink.text)))
+    return Converted(plan=plan, summary=summary, target=target, check=checks[-1])

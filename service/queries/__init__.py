@@ -18,5 +18,6 @@ In: a `QueryRequest`, from any protocol or from the command line. Out: a `Query`
     state.py       the states of a query
     history.py     the queries that have ended
     origin.py      which checkpoints an answer comes from
+    elsewhere.py   a database for another process
     firstrows.py   the first rows of an answer, for reports
 """

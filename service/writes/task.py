@@ -21,9 +21,8 @@ from typing import Any
 
 import orjson
 
-from catalog import Catalog, Database, connect
-from catalog.labels import JobPlace
-from catalog.references import SavepointReference
+from catalog import Catalog, connect
+from service.queries.elsewhere import KnownDatabase
 from service.settings import Settings
 from service.writing.writing import WriteRequest, write_new_source
 
@@ -65,40 +64,6 @@ class WriteProgress:
         """Return the progress in PROGRESS."""
         fields = orjson.loads(content)
         return cls(**(fields | {"phase": Phase(fields["phase"])}))
-
-
-@dataclass(frozen=True, slots=True)
-class KnownDatabase:
-    """A database as another process opens it.
-
-    Attributes:
-        name: its name.
-        reference: opens it.
-        uids: uids of operators of which it stores only the ids.
-        modified_ns: when it was modified.
-        job: the place of the job that wrote it.
-    """
-
-    name: str
-    reference: SavepointReference
-    uids: tuple[str, ...]
-    modified_ns: int
-    job: JobPlace
-
-    @classmethod
-    def of(cls, database: Database) -> KnownDatabase:
-        """Return what opens a database."""
-        return cls(
-            database.name,
-            database.reference,
-            tuple(database.uids.values()),
-            database.modified_ns,
-            database.job,
-        )
-
-    def opened(self) -> Database:
-        """Return the database; opens no file."""
-        return Database(self.name, self.reference, self.uids, None, self.modified_ns, self.job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,11 +37,12 @@ from service.errors import (
     WorkerLostError,
     query_error_of,
 )
+from service.queries.elsewhere import KnownDatabase
 from service.queries.lifecycle import Lifecycle
 from service.queries.state import QueryState
 from service.settings import Settings
 from service.writes.targets import Target
-from service.writes.task import KnownDatabase, Phase, WriteProgress, WriteTask, report_of
+from service.writes.task import Phase, WriteProgress, WriteTask, report_of
 from service.writing.writing import WriteRequest
 from writers import remove_unfinished
 

@@ -11,14 +11,13 @@
     rows.py        the family of rows of states
     timers.py      rows that are added to `timers`
     layers.py      the rows that a statement changes, as the writers take them
-    nulls.py       NULL in fields that may be primitive in Java
     samples.py     some of the rows that a statement changes
     verification.py reads changed states back
     operators.py   the family of whole operators
     creating.py    the family of new states
     localfiles.py  files of this machine that a script or a query names in FROM
     alterations.py the family of whole states: they go, or get other names and types
-    sharedclasses.py classes that an altered state shares with others
+    classes/       what the classes of the job forbid, and no savepoint says
     draft.py       what the statements so far have changed; each statement sees what the earlier ones did
     writing.py     a draft → a preview, or a new savepoint that was read back
     report.py      a preview → values that are JSON

@@ -24,12 +24,12 @@ from readers import (
     type_named,
 )
 from service.errors import InvalidQueryError, QueryError
+from service.writing.classes.shared import StateTypes, check_shared_classes
 from service.writing.composition import Composition
 from service.writing.errors import write_error_of
 from service.writing.family import Context, Effect, Family
 from service.writing.layers import check_not_assumed
 from service.writing.samples import check_found
-from service.writing.sharedclasses import StateTypes, check_shared_classes
 from service.writing.statements.alter import (
     AddColumn,
     AlterColumn,

@@ -27,10 +27,10 @@ from readers import (
 )
 from service.errors import InvalidQueryError, QueryError
 from service.sql.edits import quoted
+from service.writing.classes.nulls import field_warnings
 from service.writing.composition import Composition
 from service.writing.errors import write_error_of
 from service.writing.family import Context, Effect, Family
-from service.writing.nulls import field_warnings
 from service.writing.statements.create import CreateTable
 from service.writing.statements.statement import Statement
 from writers import (

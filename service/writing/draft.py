@@ -11,16 +11,17 @@ from typing import TypeVar
 import pyarrow as pa
 
 from catalog import Database, Table
+from doctor import SourceAgainst
 from readers import Savepoint
 from service.errors import InvalidQueryError, QueryError
 from service.sql.resolver import SystemTables
 from service.writing.alterations import StateAlterations
 from service.writing.changedstates import ChangedStates
+from service.writing.classes.nulls import null_warnings
 from service.writing.composition import Composition
 from service.writing.creating import StateCreations
 from service.writing.family import Context, CreationContext, Effect, Family
 from service.writing.localfiles import FileTables, no_file
-from service.writing.nulls import null_warnings
 from service.writing.offsets import OffsetChanges
 from service.writing.operators import OperatorChanges
 from service.writing.rows import RowChanges
@@ -121,6 +122,21 @@ class Draft:
         """
         changed = null_warnings(self._context.states, self._database.savepoint)
         return (*changed, *self.family(StateCreations).warnings)
+
+    @property
+    def against(self) -> tuple[SourceAgainst, ...]:
+        """The job that the new savepoint is for, as far as the source knows it: nothing if it has no operators."""
+        source, states = self._database.savepoint, self._context.states
+        if not source.operators:
+            return ()
+        ids = self._context.operator_ids
+        operators = {operator.operator_id: operator for operator in source.operators}
+        retyped = {
+            (now, states.names.get((one, number), operators[one].states[number].name))
+            for one, number in states.retyped
+            if (now := ids[one]) is not None
+        }
+        return (SourceAgainst(source, dict(ids), frozenset(retyped)),)
 
     def family(self, kind: type[FamilyT]) -> FamilyT:
         """Return the family of a class."""

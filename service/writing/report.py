@@ -29,6 +29,7 @@ def report_of(preview: Preview) -> dict[str, Any]:
     | `rows` | how many rows all statements changed, added or removed |
     | `summary` | the new savepoint in numbers, and `warnings` |
     | `engine` | what made the state that changed; empty for the process that wrote |
+    | `check` | what a restore does with the new savepoint: `verdict`, `headline`, `findings`, …; null for a dry run |
     """
     room = _MOST_SAMPLES
     statements = []
@@ -42,6 +43,7 @@ def report_of(preview: Preview) -> dict[str, Any]:
         "rows": sum(effect.rows for effect in preview.effects),
         "summary": asdict(preview.summary),
         "engine": preview.engine,
+        "check": None if preview.check is None else preview.check.to_dict(),
     }
 
 

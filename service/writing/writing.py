@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from catalog import Catalog, Database
-from readers import ReaderError
+from readers import ReaderError, Savepoint
+from service.checks.written import WrittenCheck, checked
 from service.engines.engine import Engine
 from service.engines.registry import AUTO, HERE
 from service.engines.spill import task_folder
@@ -73,12 +74,14 @@ class Preview:
         offsets: the rows of `source_offsets` that change.
         summary: the new savepoint in numbers.
         engine: what made the state that changed; empty for this process.
+        check: what a restore does with the new savepoint; None if nothing was written.
     """
 
     effects: tuple[Effect, ...]
     offsets: tuple[OffsetChange, ...]
     summary: Summary
     engine: str = ""
+    check: WrittenCheck | None = None
 
 
 class Writing:
@@ -126,6 +129,8 @@ class Writing:
         on_statement: Callable[[int, int], None],
     ) -> None:
         self._database = database
+        self._flink = request.flink
+        self._check: WrittenCheck | None = None
         draft_settings = DraftSettings(
             folder=self._directory,
             files=local_file if request.reads_files else no_file,
@@ -180,6 +185,7 @@ class Writing:
             offsets=self._draft.family(OffsetChanges).changes,
             summary=replace(summary, warnings=(*self._warnings, *summary.warnings)),
             engine=self._engine,
+            check=self._check,
         )
 
     def write(self, target: str | os.PathLike[str]) -> Preview:
@@ -198,7 +204,7 @@ class Writing:
     def _write(self, target: str | os.PathLike[str], worker: Engine | None) -> None:
         if worker is not None:
             try:
-                self._writer.write(target, self._draft.verify, partial(self._work, worker))
+                self._writer.write(target, self._verify, partial(self._work, worker))
             except EngineUnavailableError:
                 # As a query whose request names no engine: this machine does it, from the start.
                 if self._asked_engine != AUTO:
@@ -206,7 +212,11 @@ class Writing:
                 self._engine = ""
             else:
                 return
-        self._writer.write(target, self._draft.verify)
+        self._writer.write(target, self._verify)
+
+    def _verify(self, new: Savepoint) -> None:
+        self._draft.verify(new)
+        self._check = checked(new, self._draft.against, self._flink)
 
     def _work(self, worker: Engine, parcels: Sequence[bytes]) -> list[bytes]:
         self._engine = worker.name

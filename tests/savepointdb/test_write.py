@@ -39,7 +39,13 @@ def test_a_script_becomes_a_new_savepoint(tmp_path: Path) -> None:
         ("aggregate", 0),
     ]
     assert result.summary.operators == 2
-    assert repr(result) == f"savepointdb: written: {tmp_path / 'new'}; 1 row\n{LINES}"
+    assert repr(result) == (
+        f"savepointdb: written: {tmp_path / 'new'}; 1 row\n{LINES}\n"
+        "  checked: Flink 2.3.0 with hashmap restores it with the same values; rocksdb alike\n"
+        f"  restore it: flink run -s {tmp_path / 'new'} …"
+    )
+    assert result.check is not None
+    assert (result.check.verdict, result.check.findings) == ("fine", ())
     assert json.loads(json.dumps(result.to_dict()))["offsets"][0]["after"] == 24000
     with savepointdb.connect(result) as new:
         assert "aggregate" not in new.tables

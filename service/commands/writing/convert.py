@@ -7,6 +7,7 @@ import os
 from argparse import Namespace
 
 from doctor import DoctorError, against_of, flink_version
+from service.checks.written import check_lines
 from service.commands.compile import log_compilation
 from service.commands.outcome import FAILED, OK, WrongUsageError, ended
 from service.commands.progress import ProgressLine
@@ -60,11 +61,13 @@ def _convert(options: Namespace) -> Plan:
         target = None if options.dry_run else options.to
         done = convert(database.savepoint, against, flink, target, FilesMode(options.files), note)
     if options.json:
-        report = report_of(done.plan, done.summary)
+        report = report_of(done)
         print(json.dumps({"target": done.target, "dry_run": options.dry_run, **report}, indent=2))
         return done.plan
     for line in lines_of(done.plan, done.summary):
         print(printable(line))
     if done.summary is not None:
         print("nothing was written: --dry-run" if done.target is None else f"written: {done.target}")
+        for line in check_lines(done.check, done.target):
+            print(printable(line))
     return done.plan

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
+from service.checks.written import check_lines
 from service.commands.compile import log_compilation
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.progress import ProgressLine
@@ -86,6 +87,8 @@ def execute(sources: Sequence[str], options: Namespace, request: WriteRequest, t
     for line in lines_of(preview):
         print(printable(line))
     print("nothing was written: --dry-run" if target is None else f"written: {target}")
+    for line in check_lines(preview.check, target):
+        print(printable(line))
 
 
 def _with_little_memory(settings: Settings) -> Settings:

@@ -61,7 +61,8 @@ def test_json_has_the_whole_report(tmp_path: Path, capsys: pytest.CaptureFixture
 
     assert [one["table"] for one in dry["statements"]] == ["aggregate", "mod7-no-uid"]
     assert (dry["target"], dry["dry_run"], dry["summary"]["operators"]) == (None, True, 1)
-    assert written == dry | {"target": target, "dry_run": False}
+    assert (written["check"]["verdict"], written["check"]["exit_code"]) == ("fine", 0)
+    assert written == dry | {"target": target, "dry_run": False, "check": written["check"]}
 
 
 @pytest.mark.slow

@@ -178,7 +178,14 @@ def test_ttl_is_switched_as_the_new_job_declares_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flink", ["1.20", pytest.param("2.3", marks=pytest.mark.slow)])
 def test_numbers_get_the_type_that_the_new_job_declares(flink: str, tmp_path: Path) -> None:
-    script = "ALTER TABLE types__v_int ALTER COLUMN value TYPE BIGINT; ALTER TABLE types__v_pojo ALTER COLUMN value.age TYPE BIGINT"
+    script = "; ".join(
+        f"ALTER TABLE types__{column} TYPE BIGINT"
+        for column in (
+            "v_int ALTER COLUMN value",
+            "v_pojo ALTER COLUMN value.age",
+            "m_pojo ALTER COLUMN value.age",
+        )
+    )
     source = unpacked("1.20.3-types-canonical", tmp_path).directory
     job = altered(source, tmp_path / "job", script)
 
@@ -186,7 +193,7 @@ def test_numbers_get_the_type_that_the_new_job_declares(flink: str, tmp_path: Pa
 
     converted, expected = states_of(tmp_path / "out"), states_of(job)
     assert code == 0
-    for name in ("v_int", "v_pojo"):
+    for name in ("v_int", "v_pojo", "m_pojo"):
         assert converted[name].schema == expected[name].schema
         assert entries_of(converted[name]) == entries_of(expected[name])
 

@@ -171,8 +171,15 @@ def test_a_script_becomes_a_savepoint_that_is_a_database_at_once(client: Client,
     ]
     assert report["rows"] == 1
     assert report["offsets"] == [
-        {"operator": "source", "split": "topic words, partition 2", "before": 36445, "after": 24000}
+        {
+            "operator": "source",
+            "split": "topic words, partition 2",
+            "before": 36445,
+            "after": 24000,
+            "meaning": "",
+        }
     ]
+    assert report["check"]["verdict"] == "fine"
     assert report["summary"]["operators"] == 2
     assert offsets(client, "out__new") == offsets(client, "jobs__canonical") | {2: 24000}
     assert content(folder / "jobs") == before

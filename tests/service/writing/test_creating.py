@@ -51,6 +51,8 @@ def test_a_table_of_parquet_becomes_a_state(tmp_path: Path, create: Create) -> N
     assert output == (
         "aggregate__count is created with 2 rows: state 'count' of kind VALUE (key String, value Long) of the new operator with "
         f"uid 'aggregate'\n1 operator, 1 file with {_file_bytes(tmp_path)} bytes\nwritten: {tmp_path / 'new'}\n"
+        "checked: Flink 2.3 with hashmap restores it with the same values; rocksdb alike\n"
+        f"restore it: flink run -s {tmp_path / 'new'} …\n"
     )
     assert rows(tmp_path / "new", "aggregate__count", "key", "value") == [("b", 20), ("c", 30)]
 

@@ -10,6 +10,7 @@ import pytest
 from readers import Savepoint, operator_id_of, source_offsets
 from tests.support.commands import Ended, WriteCommand
 from tests.support.paths import DATA
+from tests.support.retained import with_offset
 from tests.support.unpacked import unpacked
 
 WORDCOUNT = DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical"
@@ -36,7 +37,9 @@ def test_offsets_are_rewound_by_one_update(write: WriteCommand) -> None:
         "1 row of source_offsets changes\n"
         "  source, topic words, partition 2: starting_offset 36445 → 24000\n"
         "3 operators, 0 files with 0 bytes\n"
-        f"written: {write.target}\n",
+        f"written: {write.target}\n"
+        "checked: Flink 2.3.0 with hashmap restores it with the same values; rocksdb alike\n"
+        f"restore it: flink run -s {write.target} …\n",
         "",
     )
     assert offsets(write.target) == BEFORE | {2: 24000}
@@ -238,6 +241,24 @@ def test_offsets_that_are_no_numbers_are_refused_with_the_reason(
     assert ended.code == 1
     assert message in ended.errors
     assert not write.target.exists()
+
+
+def test_a_check_that_fails_stands_out(write: WriteCommand, tmp_path: Path) -> None:
+    source = with_offset(tmp_path / "source", -250)
+
+    ended = write("DELETE FROM aggregate__count WHERE key = 'key_1'", source=source)
+
+    assert ended.code == 0
+    lines = ended.output.splitlines()
+    assert lines[-5] == f"written: {write.target}"
+    assert lines[-4].startswith("CHECK: Flink 2.3.0 with hashmap fails at access")
+    assert lines[-3].startswith(
+        "  fails: source › topic-partition-offset-states: topic words, partition 0: expected an offset"
+    )
+    assert lines[-2].startswith(
+        "  do not stop the old job for this restore yet (1 finding); first: set an offset"
+    )
+    assert lines[-1] == f"after that: flink run -s {write.target} …"
 
 
 IMPOSSIBLE = "expected an offset from 0 on"
