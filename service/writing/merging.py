@@ -29,7 +29,7 @@ from service.writing.statements.rows import Action, Match, Merge
 from writers import GROUP
 
 _MATCHED, _UNMATCHED, _LEFT = "_matched", "_unmatched", "_left"
-_NUMBER, _CLAUSE = "_source_row", "_clause"
+_CLAUSE = "_clause"
 
 
 class MergeChoices:
@@ -52,7 +52,9 @@ class MergeChoices:
         self._statement = statement
         self._excluded = _alias_of_source(statement)
         with context.select(Composition("SELECT * FROM ", statement.source)) as reader:
-            source = context.states.stored(reader, reader.schema.names, number=_NUMBER)
+            names = reader.schema.names
+            self._number = _free_name("_source_row", names)
+            source = context.states.stored(reader, names, number=self._number)
         self.tables: dict[str, Table] = {TARGET: target, SOURCE: source}
         self._keep_matched()
         self._keep_unmatched()
@@ -67,7 +69,7 @@ class MergeChoices:
         select.add(f" JOIN {chosen} ON {self._is_same_place(chosen)}")
         if clause.match is Match.MATCHED:
             select.add(
-                f" JOIN {SOURCE} AS {self._excluded} ON {self._excluded}.{_NUMBER} = {chosen}.{_NUMBER}"
+                f" JOIN {SOURCE} AS {self._excluded} ON {self._excluded}.{self._number} = {chosen}.{self._number}"
             )
         return select.add(f" WHERE {chosen}.{_CLAUSE} = {number}")
 
@@ -75,11 +77,11 @@ class MergeChoices:
         """Return a SELECT of the rows that a clause adds."""
         values: str | None = self._statement.clauses[number].values
         if values is None:
-            names = [name for name in self.tables[SOURCE].schema.names if name != _NUMBER]
+            names = [name for name in self.tables[SOURCE].schema.names if name != self._number]
             values = ", ".join(f"{self._excluded}.{quoted(name)}" for name in names)
         select = Composition("SELECT ").add(values)
         select.add(
-            f"{self._from_source} JOIN {_UNMATCHED} ON {_UNMATCHED}.{_NUMBER} = {self._excluded}.{_NUMBER}"
+            f"{self._from_source} JOIN {_UNMATCHED} ON {_UNMATCHED}.{self._number} = {self._excluded}.{self._number}"
         )
         return select.add(f" WHERE {_UNMATCHED}.{_CLAUSE} = {number}")
 
@@ -93,14 +95,14 @@ class MergeChoices:
     # ---- tables ----
 
     def _keep_matched(self) -> None:
-        columns = f"{self._places}, {self._excluded}.{_NUMBER}"
+        columns = f"{self._places}, {self._excluded}.{self._number}"
         rows = Composition(self._from_target, f" JOIN {SOURCE} AS {self._excluded} ON ")
         self._keep(Match.MATCHED, columns, rows.expression(self._statement.condition))
 
     def _keep_unmatched(self) -> None:
-        pair = f"SELECT 1 FROM {_MATCHED} WHERE {_MATCHED}.{_NUMBER} = {self._excluded}.{_NUMBER}"
+        pair = f"SELECT 1 FROM {_MATCHED} WHERE {_MATCHED}.{self._number} = {self._excluded}.{self._number}"
         rows = Composition(self._from_source, f" WHERE NOT EXISTS ({pair})")
-        self._keep(Match.NOT_MATCHED, f"{self._excluded}.{_NUMBER}", rows)
+        self._keep(Match.NOT_MATCHED, f"{self._excluded}.{self._number}", rows)
 
     def _keep_left(self) -> None:
         pair = f"SELECT 1 FROM {_MATCHED} WHERE {self._is_same_place(_MATCHED)}"
@@ -182,6 +184,13 @@ def _alias_of_source(statement: Merge) -> str:
             position=statement.position,
         )
     return quoted(item.alias_or_name or SOURCE)
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    folded = {one.casefold() for one in taken}
+    while name in folded:
+        name += "_"
+    return name
 
 
 _CHOICES = {

@@ -106,3 +106,13 @@ def test_the_source_of_a_merge_has_one_name(write: WriteCommand) -> None:
         in ended.errors
     )
     assert not write.target.exists()
+
+
+def test_the_source_of_a_merge_may_have_any_columns(write: WriteCommand) -> None:
+    ended = write(
+        "MERGE INTO aggregate__count t USING (SELECT 'key_1' AS a, 2 AS _SOURCE_ROW, 3 AS _source_row_, 4 AS _clause) s ON t.key = s.a "
+        "WHEN MATCHED THEN UPDATE SET value = s._source_row + s._source_row_ + s._clause"
+    )
+
+    assert ended.code == 0, ended.errors
+    assert counts(write.target) == counts(WORDS) | {"key_1": 9}
