@@ -32,10 +32,13 @@ from readers import (
     METADATA_FILE_NAME,
     STATE_INFO_FILE_NAME,
     ReaderError,
+    StorageError,
     StorageOptions,
 )
 
 logger = logging.getLogger("savepointdb")
+
+_PATIENCE_S = 5.0  # for a root, while others have answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,50 @@ class DatabaseSource(ABC):
         """
 
 
+class _Look:
+    """One look at a root, in a thread of its own: a mount that hangs holds up nobody else."""
+
+    def __init__(self, root: Root, options: StorageOptions, answered: threading.Condition) -> None:
+        self.until = time.monotonic() + _PATIENCE_S
+        self.found: list[DiscoveredSavepoint] | None = None
+        self.failure: ReaderError | OSError | None = None
+        self._root, self._options, self._answered = root, options, answered
+        self.thread = threading.Thread(target=self._run, name=f"root {root.label}", daemon=True)
+        self.thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        return self.found is not None or self.failure is not None
+
+    def result(self) -> list[DiscoveredSavepoint]:
+        """Return what was found.
+
+        Raises:
+            ReaderError: the root cannot be listed, or has not answered so far.
+            OSError: it cannot be listed.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if self.found is None:
+            raise StorageError(
+                f"expected an answer within {_PATIENCE_S:g} s, found none so far", path=self._root.path
+            )
+        return self.found
+
+    def _run(self) -> None:
+        found: list[DiscoveredSavepoint] | None = None
+        failure: ReaderError | OSError | None = None
+        try:
+            found = list(find_savepoints(self._root.path, self._options))
+        except (ReaderError, OSError) as error:
+            failure = error
+        except BaseException as error:  # who waits for the root must not wait for ever
+            failure = StorageError(f"expected a root that can be listed, found {error!r}")
+        with self._answered:
+            self.found, self.failure = found, failure
+            self._answered.notify_all()
+
+
 class RootDatabases(DatabaseSource):
     """The databases under some roots, and those that were added.
 
@@ -147,6 +194,9 @@ class RootDatabases(DatabaseSource):
         given = tuple(roots)
         self._allow_missing = allow_missing
         self._missing: dict[str, str] = {}
+        self._answered = threading.Condition()
+        # Label → a look that has not ended.
+        self._looks: dict[str, _Look] = {}
         self._roots = labelled(given)
         self._has_latest = len(given) > 1 or any(root.label for root in given)
         self._options = options
@@ -235,9 +285,10 @@ class RootDatabases(DatabaseSource):
         before = self._under_roots
         databases: list[RootDatabase] = []
         failures: dict[str, ReaderError | OSError] = {}
+        self._look()
         for root in self._roots:
             try:
-                found = list(find_savepoints(root.path, self._options.storage))
+                found = self._found_under(root)
             except (ReaderError, OSError) as error:
                 failures[root.label] = error
                 if not self._allow_missing or len(failures) == len(self._roots):
@@ -253,6 +304,31 @@ class RootDatabases(DatabaseSource):
         with self._lock:
             self._under_roots = {one.database.name: one for one in databases}
             self._folded = folded
+
+    def _look(self) -> None:
+        """Look at the roots at the same time if some may be missing, and wait for them as long as that helps."""
+        if not self._allow_missing or len(self._roots) == 1:
+            return
+        for root in self._roots:
+            # One that hangs is not looked at twice.
+            if root.label not in self._looks:
+                self._looks[root.label] = _Look(root, self._options.storage, self._answered)
+        looks = self._looks.values()
+        with self._answered:
+            while not all(look.is_over for look in looks):
+                wait_s = max(look.until for look in looks if not look.is_over) - time.monotonic()
+                # While no root has answered there is nothing to serve.
+                if wait_s <= 0 and any(look.found is not None for look in looks):
+                    break
+                self._answered.wait(wait_s if wait_s > 0 else None)
+
+    def _found_under(self, root: Root) -> list[DiscoveredSavepoint]:
+        look = self._looks.get(root.label)
+        if look is None:
+            return list(find_savepoints(root.path, self._options.storage))
+        if look.is_over:
+            del self._looks[root.label]
+        return look.result()
 
     def _log_missing(self, missing: dict[str, str]) -> None:
         """Log the roots that are missing since this look, and those that are back."""

@@ -104,6 +104,7 @@ if TYPE_CHECKING:
         UnsupportedStateError,
         UnsupportedVersionError,
         ValueOutOfRangeError,
+        without_folders,
     )
     from readers.extraction.extractor import Registrations, TypeExtractor
     from readers.extraction.hierarchy import Hierarchy
@@ -438,6 +439,7 @@ __all__ = [
     "update_times",
     "warm",
     "with_dictionaries",
+    "without_folders",
     "word",
     "write_state_info",
 ]
@@ -659,6 +661,7 @@ _HOMES = {
     "sample_of": "readers.samples.sample:sample_of",
     "warm": "readers.decode.decoder:warm",
     "with_dictionaries": "readers.decode.dictionaries:with_dictionaries",
+    "without_folders": "readers.errors:without_folders",
     "word": "readers.decode.machine.code:word",
     "write_state_info": "readers.description:write_state_info",
 }

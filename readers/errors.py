@@ -23,9 +23,13 @@ Every message says what was expected, what was found and where. `path` is the fi
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 _HEX_WINDOW_BYTES = 16  # on each side of the position
+# Matches `/a/b/` in `/a/b/name`, and `file:/a/b/` in `file:/a/b/name`; in quotes, folders may have blanks in their names.
+_SCHEME = r"(?:[a-z][a-z0-9+.-]*:/{0,2})?"
+_FOLDERS = re.compile(rf"(?<=['\"]){_SCHEME}/(?:[^'\"\n]+/)+|(?<![\w/.…]){_SCHEME}/(?:[^\s/'\"]+/)+")
 
 
 class ReaderError(Exception):
@@ -74,9 +78,23 @@ class ReaderError(Exception):
             where.append(f"byte {self.position}")
         return f"{self.message} ({', '.join(where)})" if where else self.message
 
+    @property
+    def told(self) -> str:
+        """Its text with the names of files alone, for everybody who asks: where the folders are is the owner's business."""
+        text = str(self)
+        if self.path is not None and "/" in self.path:
+            # Folders may have blanks in their names, where a pattern would end.
+            text = text.replace(self.path, f"…/{self.path.rstrip('/').rpartition('/')[2]}")
+        return without_folders(text)
+
     # Errors cross processes. `Exception` would rebuild them from `args` alone, without the keywords.
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.path, self.position, self.breadcrumbs))
+
+
+def without_folders(text: str) -> str:
+    """Shorten every path in a text to its last name."""
+    return _FOLDERS.sub("…/", text)
 
 
 def _rebuild(

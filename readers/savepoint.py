@@ -138,13 +138,13 @@ class Savepoint:
             try:
                 jars.append(self._jar_beside(info, name))
             except ReaderError as error:
-                problems.append(Contradiction(f"the jar {name} is not used: {error}"))
+                problems.append(Contradiction(f"the jar {name} is not used: {error.told}"))
         if not jars:
             return given, tuple(problems)
         try:
             return JobClasses([*(given.jars if given is not None else ()), *jars]), tuple(problems)
         except ReaderError as error:
-            return given, (*problems, Contradiction(f"its jars are not used: {error}"))
+            return given, (*problems, Contradiction(f"its jars are not used: {error.told}"))
 
     def _jar_beside(self, info: SavepointInfo, name: str) -> Jar:
         from readers.classfiles.jar import Jar  # as above
@@ -246,7 +246,7 @@ def _state_info_beside(location: SavepointLocation) -> tuple[SavepointInfo, tupl
     except MissingFileError:
         return NOTHING, ()
     except ReaderError as error:
-        return NOTHING, (Contradiction(f"the file is not used: {error}"),)
+        return NOTHING, (Contradiction(f"the file is not used: {error.told}"),)
 
 
 def _named(metadata: SavepointMetadata, info: SavepointInfo) -> SavepointMetadata:

@@ -444,7 +444,7 @@ class State:
             reasons += [f"{'.'.join(error.breadcrumbs)}: {error.message}" for error in self._broken]
         if not self._is_looked_at and any(part.is_open for part in self.parts):
             reasons.append(_UNLOOKED)
-        failures = [str(error) for error in (*(handle.error for handle in self.unread), *self.damages)]
+        failures = [error.told for error in (*(handle.error for handle in self.unread), *self.damages)]
         return "; ".join(dict.fromkeys([*reasons, *failures, *map(str, self.contradictions)]))
 
     @property

@@ -56,7 +56,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -88,9 +87,7 @@ from readers import (
     UnsupportedVersionError,
     ValueOutOfRangeError,
 )
-
-# Matches `/a/b/` in `/a/b/name`, and `file:/a/b/` in `file:/a/b/name`.
-_FOLDERS = re.compile(r"(?<![\w/.…])(?:[a-z][a-z0-9+.-]*:/{0,2})?/(?:[^\s/'\"]+/)+")
+from readers import without_folders as without_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,11 +524,6 @@ def known_words(word: str, known: Collection[str]) -> str:
     return f"; is it {near[0]}?" if near else f", one of {', '.join(known)}"
 
 
-def without_folders(text: str) -> str:
-    """Shorten every path in a text to its last name."""
-    return _FOLDERS.sub("…/", text)
-
-
 def _marked(error: Exception, message: str) -> str:
     """Say first what is wrong with a file: bytes and offsets mean nothing to most users."""
     return f"damaged or incomplete: {message}" if isinstance(error, CorruptDataError) else message
@@ -543,7 +535,7 @@ def _public_message(error: Exception) -> str:
         return "the query needs more memory than it may have"
     if isinstance(error, UnknownNameError):
         return f"there is no {error.what} {error.name!r}"
-    return str(error)
+    return error.told if isinstance(error, ReaderError) else str(error)
 
 
 # Their messages for every client leave out the paths that the owner looks for.

@@ -163,7 +163,7 @@ class SummarySplit(Split):
                 raise
             except ReaderError as error:
                 self._check_savepoints(error)
-                made["error"] = str(error)
+                made["error"] = error.told
         schema = pa.schema([SUMMARY_SCHEMA.field(name) for name in self.columns])
         # Without columns only the number of rows counts.
         one = pa.RecordBatch.from_pylist([made], SUMMARY_SCHEMA)

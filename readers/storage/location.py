@@ -548,7 +548,7 @@ class SavepointLocation:
         if not self._system(self.metadata).is_there(self.metadata):
             raise SavepointGoneError("expected the file, found the whole savepoint deleted", path=recorded)
         raise MissingFileError(
-            f"a file is missing: expected it there, or moved along to {self.exclusive_directory}, found neither",
+            f"a file is missing: expected it there, or moved along to {str(self.exclusive_directory)!r}, found neither",
             path=recorded,
         )
 

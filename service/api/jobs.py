@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from anyio import to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,8 +16,10 @@ from service.api.triggers import LiveEntry, live_entry
 from service.auth.principal import Principal
 from service.auth.user import Caller
 from service.http.errors import FAILURES
+from service.process.waiting import found_in_thread
 from service.queries.origin import sendable
 from service.queries.request import QueryRequest
+from service.queries.waiting import StartedQueries, ended_on_disconnect
 from service.timelines.timeline import KeyTimelines, timelines_of
 
 _LONGEST_KEY = 100_000
@@ -132,12 +133,13 @@ async def read_timeline(
         timeout_s=body.timeout_s,
     )
 
-    def read() -> KeyTimelines:
-        return timelines_of(
-            found, catalog.history(found), body.key, service.queries.start, asked, last=body.last
-        )
+    running = StartedQueries(service.queries.start, [])
 
-    timelines = await to_thread.run_sync(read)
+    def read() -> KeyTimelines:
+        return timelines_of(found, catalog.history(found), body.key, running.start, asked, last=body.last)
+
+    async with ended_on_disconnect(request):
+        timelines = await found_in_thread(read, running.cancel)
     return TimelineAnswer.model_validate(timelines.to_dict())
 
 

@@ -90,11 +90,13 @@ def test_timers_of_an_operator_without_any_file_are_missed(tmp_path: Path) -> No
 def test_a_state_of_which_a_file_cannot_be_read_says_so(
     damage: Callable[[Path], None], tmp_path: Path
 ) -> None:
-    database, [file] = damaged(WORDCOUNT, tmp_path, damage, "aggregate-1.*")
+    database, [file] = damaged(WORDCOUNT, tmp_path / "of my job", damage, "aggregate-1.*")
     states = {row["state_name"]: row for row in database.table("StateMeta").scan().to_arrow().to_pylist()}
 
     assert states["count"]["decode_status"] == "unreadable"
     assert file.name in states["count"]["decode_note"]
+    assert "my job" not in states["count"]["decode_note"]
+    assert str(tmp_path) not in states["count"]["decode_note"]
     assert states["seen"]["decode_status"] == "decoded"
 
 

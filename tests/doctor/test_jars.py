@@ -159,7 +159,10 @@ def test_a_folder_of_jars_is_one_class_path(pairs, tmp_path):
     assert found.description == f"{tmp_path}/a.JAR, {tmp_path}/b.jar"
     assert several.description == f"{found.description}, {each.jar_b}"
     report = doctor.check(each.savepoint_a, against=[found], flink="2.3.0")
-    assert report.outcome == doctor.check(each.savepoint_a, against=[JarAgainst(each.jar_b)], flink="2.3.0").outcome
+    assert (
+        report.outcome
+        == doctor.check(each.savepoint_a, against=[JarAgainst(each.jar_b)], flink="2.3.0").outcome
+    )
 
 
 def test_a_savepoint_with_jars_beside_its_files_is_a_savepoint(pairs, tmp_path):

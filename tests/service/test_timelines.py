@@ -20,6 +20,7 @@ from service.auth.principal import Principal
 from service.cli import main
 from service.settings import Settings
 from tests.support.checkpoints import COUNTS, put
+from tests.support.waiting import awaited
 
 BROKEN = (
     "expected a _metadata file that begins with 4960672d and a version, found 6e6f2073 (…/_metadata, byte 0)"
@@ -177,3 +178,25 @@ def test_the_api_has_the_timeline_of_what_the_user_sees(job: Path, serving: Serv
         assert str(job) not in answer.text
         assert missing.status_code == 404
         assert not any(point["rows"] for one in nobody["states"] for point in one["points"])
+
+
+def test_a_timeline_whose_client_has_left_ends(job: Path, serving: Serving) -> None:
+    catalog = Catalog([Root(path=str(job.parent), label="prod")])
+    with (
+        serving(create_app(Settings.of(workers=1, max_running=1), catalog)) as address,
+        httpx.Client(base_url=address, timeout=60) as http,
+    ):
+        endless = {"sql": "SELECT count(*) FROM range(1000000000000)"}
+        first = http.post("/api/queries", json=endless).json()["query_id"]
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}/api/jobs/job/timeline", json={"key": "key_662"}, timeout=1)
+
+        def ended() -> list[str] | None:
+            states = {one["query_id"]: one["state"] for one in http.get("/api/queries").json()["queries"]}
+            del states[first]
+            return [*states.values()] if states and not {"queued", "running"} & {*states.values()} else None
+
+        states = awaited(ended)
+        http.delete(f"/api/queries/{first}")
+
+    assert states == ["cancelled"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,11 +12,11 @@ from anyio import CancelScope, to_thread
 from catalog import Catalog, Database
 from service.api.state import Served
 from service.auth.principal import Principal
-from service.errors import DatabaseNotFoundError, QueryCancelledError
+from service.errors import DatabaseNotFoundError
 from service.process.waiting import found_in_thread
 from service.queries.query import Query
-from service.queries.registry import Queries
 from service.queries.request import QueryRequest
+from service.queries.waiting import StartedQueries
 
 _Found = TypeVar("_Found")
 
@@ -88,45 +87,8 @@ class Call:
         Raises:
             QueryError: a query fails.
         """
-        running = _Running(self.served.queries, self.queries)
+        running = StartedQueries(self.served.queries.start, self.queries)
         return await found_in_thread(lambda: read(running.start), running.cancel)
-
-
-class _Running:
-    """The queries of one call whose thread waits for them.
-
-    Args:
-        queries: starts them.
-        started: gets those that were started.
-    """
-
-    def __init__(self, queries: Queries, started: list[Query]) -> None:
-        self._queries = queries
-        self._lock = threading.Lock()
-        self._started = started
-        self._is_cancelled = False
-
-    def start(self, request: QueryRequest) -> Query:
-        """Start a query.
-
-        Raises:
-            QueryError: the statement means nothing, or the call is cancelled.
-        """
-        query = self._queries.start(request)
-        with self._lock:
-            self._started.append(query)
-            is_late = self._is_cancelled
-        if is_late:
-            query.close()
-            raise QueryCancelledError("the call was cancelled")
-        return query
-
-    def cancel(self) -> None:
-        """Cancel the queries that still run; no other starts."""
-        with self._lock:
-            self._is_cancelled = True
-        for query in self._started:
-            query.cancel()
 
 
 def database_of(visible: Catalog, name: str | None) -> Database:

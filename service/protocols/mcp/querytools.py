@@ -7,6 +7,7 @@ from typing import Any
 
 from anyio import to_thread
 
+from catalog import Catalog, Database, Job
 from service.api.keys import KeyAnswer, KeyedStateEntry, KeyText, read_key
 from service.encode import counted, printable
 from service.protocols.mcp.arguments import LEAST_BYTES, MOST_ROWS, LookupKey, RunQuery
@@ -20,6 +21,7 @@ from service.queries.request import QueryRequest
 _OWN_COLUMNS = "_"
 _MOST_EXAMPLES = 4
 _MOST_REASONS = 4
+_MOST_JOBS = 8
 # A map or a list of one key may have any number of entries.
 _ROWS_OF_A_STATE = 100
 _EXAMPLE_BYTES = 1_000
@@ -54,11 +56,47 @@ async def rows_of(call: Call, request: QueryRequest, max_bytes: int) -> ToolResu
 
 
 async def lookup_key(call: Call, arguments: LookupKey) -> ToolResult:
-    """Return what each state has of a key, and its timers."""
-    visible = call.visible
-    database = await to_thread.run_sync(database_of, visible, arguments.database)
-    known = await to_thread.run_sync(read_key, database.name, KeyText(key=arguments.key), visible)
-    found, notes, parts = [], [], []
+    """Return what each state has of a key, and its timers; without a database those of the newest one, or of another job's newest."""
+    database = await to_thread.run_sync(database_of, call.visible, arguments.database)
+    content, parts, notes = await _looked_up(call, arguments, database)
+    if arguments.database is None:
+        others = await to_thread.run_sync(_of_other_jobs, call.visible, database)
+        asked = []
+        # The newest database of all may be of another job than the key.
+        for job in others[: 0 if content["states"] else _MOST_JOBS]:
+            other = await to_thread.run_sync(_newest_readable, job)
+            if other is None:
+                continue
+            found = await _looked_up(call, arguments, other)
+            asked.append(other.name)
+            if found[0]["states"]:
+                content, parts, notes = found
+                notes.append(f"{database.name}, the newest database of all, does not have the key")
+                break
+        if asked and not content["states"]:
+            notes.append(f"nor does the newest database of other jobs have it: {', '.join(asked)}")
+        if len(asked) < len(others):
+            left_out = counted(len(others) - len(asked), "other job")
+            notes.append(f"{left_out} not searched; name a database to search it")
+    return result_of(content, f"database {line_text(content['database'])}", *parts, notes=notes)
+
+
+def _of_other_jobs(visible: Catalog, database: Database) -> list[Job]:
+    return [job for job in visible.jobs() if database not in job.databases]
+
+
+def _newest_readable(job: Job) -> Database | None:
+    return next((one for one in job.databases if one.readable), None)
+
+
+async def _looked_up(
+    call: Call, arguments: LookupKey, database: Database
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """Return what each state of a database has of a key, as content, parts of the text, and notes."""
+    known = await to_thread.run_sync(read_key, database.name, KeyText(key=arguments.key), call.visible)
+    found: list[dict[str, Any]] = []
+    notes: list[str] = []
+    parts: list[str] = []
     left = arguments.max_bytes
     for state in known.states:
         if state.sql is None:
@@ -95,7 +133,7 @@ async def lookup_key(call: Call, arguments: LookupKey) -> ToolResult:
         told, examples = await _nothing(call, arguments.key, known)
         content["examples"] = examples
         notes.insert(0, told)
-    return result_of(content, f"database {line_text(database.name)}", *parts, notes=notes)
+    return content, parts, notes
 
 
 def plan_text(sheet: Sheet) -> str:

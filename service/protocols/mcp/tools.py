@@ -142,7 +142,8 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "lookup_key": Tool(
         title="Look up a key",
-        description="Everything that a database has of one key: each state of each operator, and timers. Fast however large it is.",
+        description="Everything that a database has of one key: each state of each operator, and timers. Fast however large it is. "
+        "Without a database the newest one is searched, and then the newest of each other job.",
         arguments=LookupKey,
         run=querytools.lookup_key,
         output={"database": "string", "key": "string", "states": "array"},

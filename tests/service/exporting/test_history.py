@@ -235,7 +235,9 @@ def test_an_export_goes_on_with_the_option_that_its_error_advises(
     # Nothing of the first run is left.
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("chk-*.parquet")} == set(files)
     assert not (tmp_path / "_unfinished").exists()
-    assert rows(_as_of_each(name, tmp_path, "types__v_datetime")[0]) == rows(expected(TYPES, "types__v_datetime"))
+    assert rows(_as_of_each(name, tmp_path, "types__v_datetime")[0]) == rows(
+        expected(TYPES, "types__v_datetime")
+    )
     assert (other.code, "export to another folder" in other.err) == (1, True)
 
 

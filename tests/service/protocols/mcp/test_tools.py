@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,10 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog import Catalog, Root
+from service.app import create_app
 from service.protocols.mcp.texts import table_text
+from service.settings import Settings
 from tests.support.agents import HEADERS, Agent, recorded
 from tests.support.attacks import ATTACKS
-from tests.support.paths import PROJECT
+from tests.support.checkpoints import put
+from tests.support.paths import DATA, PROJECT
+from tests.support.serving import listening
 from tests.support.thorough import thorough
 
 TOOLS = [
@@ -26,6 +34,7 @@ TOOLS = [
     "history",
     "check",
 ]
+EVERYTHING = DATA / "flink" / "2.3.0" / "everything-hashmap-savepoints" / "canonical"
 KINDS = {"array": list, "string": str, "integer": int, "boolean": bool}
 COUNTS = "SELECT key, value FROM aggregate__count ORDER BY value DESC, key"
 
@@ -112,6 +121,27 @@ def test_results_are_as_their_schemas_say(agent: Agent) -> None:
     ]
     assert told["diff"]["is_equal"]
     assert "no state of the job has the key" in told["history"]["notes"][0]
+
+
+def test_a_key_of_another_job_than_the_newest_one_is_found(tmp_path: Path) -> None:
+    put(tmp_path / "words" / "chk-1", modified_s=1_000)
+    shutil.copytree(EVERYTHING, tmp_path / "everything" / "chk-2")
+    os.utime(tmp_path / "everything" / "chk-2" / "_metadata", (2_000, 2_000))
+    app = create_app(Settings.of(workers=1), Catalog([Root(path=str(tmp_path), label="prod")]))
+    with listening(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        agent = Agent(client)
+        found = agent.call("lookup_key", key="key_662")["structuredContent"]
+        nowhere = agent.call("lookup_key", key="nobody")["structuredContent"]
+        named = agent.call("lookup_key", key="key_662", database="prod__everything__chk-2")
+
+    assert found["database"] == "prod__words__chk-1"
+    assert [state["rows"] for state in found["states"]] == [[[None, 6774]]]
+    assert found["notes"] == ["prod__everything__chk-2, the newest database of all, does not have the key"]
+    assert nowhere["database"] == "prod__everything__chk-2"
+    assert nowhere["notes"][0].startswith("no state has the key 'nobody'")
+    assert nowhere["notes"][-1] == ("nor does the newest database of other jobs have it: prod__words__chk-1")
+    assert named["structuredContent"]["states"] == []
+    assert len(named["structuredContent"]["notes"]) == 1
 
 
 @pytest.mark.parametrize(
