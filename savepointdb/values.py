@@ -24,6 +24,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import CO_OPTIMIZED
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -213,8 +214,11 @@ class CallerTables(LocalTables):
     @classmethod
     def of(cls, statement: str, caller: FrameType) -> CallerTables:
         """Return the frames among the variables of a function whose names are in a statement."""
-        names = set(_NAME.findall(statement))
-        scopes = (caller.f_locals, caller.f_globals)
+        names, code = set(_NAME.findall(statement)), caller.f_code
+        # Before Python 3.13 a function whose `f_locals` were read keeps all that its variables had, until it returns.
+        has_locals = names & {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        is_function = code.co_flags & CO_OPTIMIZED
+        scopes = (caller.f_locals if has_locals or not is_function else {}, caller.f_globals)
         variables = {name: scope[name] for scope in reversed(scopes) for name in names & scope.keys()}
         return cls({name: value for name, value in variables.items() if _is_frame(value)})
 
