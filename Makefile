@@ -63,7 +63,7 @@ format: $(INSTALLED) ## format the code and mend what can be mended safely
 	$(PY) -m ruff check --fix-only --quiet .
 	$(PY) -m ruff format .
 
-web: ## build the page from web/ into service/web/static (needs Node 20 and npm)
+web: ## build the page from web/ into service/doors/page/static (needs Node 20 and npm)
 	cd web && npm ci --ignore-scripts && npm run build
 
 bench: $(INSTALLED) ## run the benchmarks

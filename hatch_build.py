@@ -15,7 +15,7 @@ class CommitHook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the file, unless the installation is editable: there Git itself is asked."""
-        source = runpy.run_path(str(Path(self.root) / "service" / "version.py"))
+        source = runpy.run_path(str(Path(self.root) / "service" / "base" / "version.py"))
         commit = source["checkout_commit"](Path(self.root))
         if version == "editable" or commit is None:
             return

@@ -26,12 +26,12 @@ from benchmarks.savepoints import STATES, write_savepoint
 from catalog.references import open_savepoint
 from readers.formats.source import Selection
 from readers.savepoint import Savepoint
-from service.encode import FORMATS
-from service.engines.duckdb.engine import DuckDBEngine
-from service.process.memory import keep_little
-from service.queries.registry import Queries
-from service.queries.request import QueryRequest
-from service.settings import Settings
+from service.base.process.memory import keep_little
+from service.base.settings import Settings
+from service.query.encode import FORMATS
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
 
 RUNS = 5
 LOOKUP_RUNS = 50

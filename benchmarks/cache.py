@@ -16,11 +16,11 @@ from pathlib import Path
 from catalog import Catalog, connect
 from catalog.cache.states import StateCache
 from catalog.statetables import StatesTable
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.engine import Progress
-from service.queries.registry import Queries
-from service.queries.request import QueryRequest
-from service.settings import Settings
+from service.base.settings import Settings
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.engine import Progress
+from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
 
 RUNS = 7
 TABLES = ("aggregate__count", "aggregate__account", "aggregate__perDay")

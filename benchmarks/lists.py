@@ -147,12 +147,12 @@ def _name(chance: random.Random) -> str:
 
 def measure(root: Path, cache: Path) -> dict[str, float]:
     """Return the seconds of each step in this process, which has just begun, and the numbers of rows."""
-    from service.process.arrow import load_without_pandas  # first of all, as commands do
+    from service.base.process.arrow import load_without_pandas  # first of all, as commands do
 
     load_without_pandas()
     from catalog import Catalog, Root
     from catalog.cache.states import StateCache
-    from service.sql.schemas.information_schema import information_schema_table
+    from service.query.sql.schemas.information_schema import information_schema_table
 
     times = [time.process_time()]
     found = Catalog([Root(path=str(root), label="bench")], cache=StateCache(cache, 1 << 30))

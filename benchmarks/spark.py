@@ -227,11 +227,11 @@ def _pin(process: subprocess.Popen[Any], core: int) -> None:
 
 def _drive(url: str, savepoint: str, small: str) -> None:
     """Run, in a process of its own, the queries named on standard input on a cluster, and print the time of each."""
-    from service.engines.duckdb.engine import DuckDBEngine
-    from service.engines.spark.engine import SparkEngine
-    from service.engines.spark.settings import SparkSettings
-    from service.settings import Settings
-    from service.sql.planner import plan
+    from service.base.settings import Settings
+    from service.query.engines.duckdb.engine import DuckDBEngine
+    from service.query.engines.spark.engine import SparkEngine
+    from service.query.engines.spark.settings import SparkSettings
+    from service.query.sql.planner import plan
 
     options = {
         "spark.driver.host": "127.0.0.1",

@@ -12,7 +12,6 @@ In reading order:
     values.py      what only the stored values tell
     samples.py     what the first stored values tell
     against/       what a savepoint is compared with → a Job
-    declared/      what the byte code of a jar declares
     graph.py       the first stage: operators and parallelism
     states.py      the other stages, per state
     operators.py   all stages, per operator

@@ -26,9 +26,7 @@ In reading order:
     outlines.py      what decides on the states of a savepoint, as a digest
     outlining.py     the same from the bytes of `_metadata`, for lists of thousands of savepoints
     offsets.py       positions of sources, from these
-    classfiles/      class files and jars, read and never run
-    extraction/      Java types → serializers, as a job extracts them
-    jobclasses/      what the classes of a job's jars say of its values
+    jars/            class files and jars: what the classes of a job say of its state
     columnnames.py   names of columns that hold no value
     recognition.py   how the files of a savepoint are recognised
     lostpages.py     memory maps of files that became shorter
@@ -47,11 +45,6 @@ from typing import TYPE_CHECKING
 from readers.latenames import late_names
 
 if TYPE_CHECKING:
-    from readers.classfiles.classfile import ClassFile, ClassMethod
-    from readers.classfiles.classpath import ClassPath
-    from readers.classfiles.constantpool import ClassConstant, Member
-    from readers.classfiles.jar import Jar
-    from readers.classfiles.signatures import OBJECT, JavaType, class_type, method_signature, type_of
     from readers.columnnames import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED
     from readers.compiled.ahead import UNITS as COMPILED_UNITS
     from readers.compiled.ahead import compile_all, missing_units
@@ -106,8 +99,6 @@ if TYPE_CHECKING:
         ValueOutOfRangeError,
         without_folders,
     )
-    from readers.extraction.extractor import Registrations, TypeExtractor
-    from readers.extraction.hierarchy import Hierarchy
     from readers.formats.composite.layout import composite_program
     from readers.formats.composite.source import ComposedSource
     from readers.formats.entry import WHOLE_MAP, Entry, StateKind, state_meta_info
@@ -125,26 +116,24 @@ if TYPE_CHECKING:
     )
     from readers.headers.keyed import StoredHeader
     from readers.headers.metainfo import BackendStateType, StateMetaInfo
+    from readers.jars.classfiles.classfile import ClassFile
+    from readers.jars.classfiles.classpath import ClassPath
+    from readers.jars.classfiles.jar import Jar
+    from readers.jars.classfiles.signatures import OBJECT, method_signature, type_of
+    from readers.jars.declared.reading import Declarations, DeclaredState, read_declarations
+    from readers.jars.extraction.extractor import TypeExtractor
+    from readers.jars.extraction.hierarchy import Hierarchy
+    from readers.jars.jobclasses.jobclasses import JobClasses
     from readers.javaio import JavaObject, read_object
-    from readers.jobclasses.jobclasses import JobClasses
     from readers.jsontext import iso_timestamp, json_text
     from readers.keygroups import key_group_bytes, key_group_chunks, key_groups_of_subtask, operator_id_of
     from readers.lostpages import check_lost_pages, survive_lost_pages, take_lost_pages
-    from readers.metadata import (
-        OperatorState,
-        StateObject,
-    )
+    from readers.metadata import OperatorState, StateObject
     from readers.metadata.model import first_flink
     from readers.metadata.reader import NEWEST_VERSION as NEWEST_METADATA
     from readers.metadata.reader import OLDEST_VERSION as OLDEST_METADATA
     from readers.offsets import SCHEMA as SOURCE_OFFSETS
-    from readers.offsets import (
-        OffsetPlace,
-        impossible_offsets,
-        offset_places,
-        offset_problem,
-        source_offsets,
-    )
+    from readers.offsets import OffsetPlace, impossible_offsets, offset_places, offset_problem, source_offsets
     from readers.operators import Operator
     from readers.outlining import quick_outline
     from readers.recognition import MAGIC, STATE_INFO_FILE_NAME
@@ -152,23 +141,15 @@ if TYPE_CHECKING:
     from readers.samples.sample import ValueSample, sample_of
     from readers.samples.stages import Stages
     from readers.savepoint import Savepoint
-    from readers.serializers.avro import AvroSerializer, read_schema
+    from readers.serializers.avro import AvroSerializer
     from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
     from readers.serializers.containers import (
         EnumSerializer,
-        GenericArraySerializer,
         ListSerializer,
         MapSerializer,
         NullableSerializer,
-        SetSerializer,
     )
-    from readers.serializers.kryo.classes import (
-        BOXES,
-        COLLECTIONS,
-        IMMUTABLE_COLLECTIONS,
-        MAPS,
-        PRIMITIVES,
-    )
+    from readers.serializers.kryo.classes import BOXES, COLLECTIONS, IMMUTABLE_COLLECTIONS, MAPS, PRIMITIVES
     from readers.serializers.kryo.input import KryoInput
     from readers.serializers.kryo.objects import value_reader as kryo_value_reader
     from readers.serializers.kryo.reader import KryoReader
@@ -181,23 +162,17 @@ if TYPE_CHECKING:
         KryoType,
         component_of,
     )
-    from readers.serializers.named import BASIC_TYPES, type_named
+    from readers.serializers.named import type_named
     from readers.serializers.operators import TtlSerializer
     from readers.serializers.pojo import CLASS, PojoField, PojoSerializer
     from readers.serializers.primitives import VoidNamespaceSerializer
     from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
     from readers.serializers.scala import ScalaCaseClassSerializer
     from readers.serializers.table.rowdata import ExternalSerializer, RowDataSerializer
-    from readers.serializers.tuples import ROW_KIND, EitherSerializer, RowSerializer, TupleSerializer
+    from readers.serializers.tuples import ROW_KIND, RowSerializer, TupleSerializer
     from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC
     from readers.snapshots.registry import has_snapshot
-    from readers.stateinfo.file import (
-        OperatorInfo,
-        StateInfo,
-        TypeInfo,
-        load_state_info,
-        read_bounded,
-    )
+    from readers.stateinfo.file import OperatorInfo, StateInfo, TypeInfo, load_state_info, read_bounded
     from readers.stateinfo.plans import JobPlan, load_job_plan, read_job_plan
     from readers.states import State, StatePart, UnreadHandle
     from readers.storage.cachefolder import cache_directory
@@ -222,7 +197,6 @@ if TYPE_CHECKING:
     from readers.surveys.survey import KeySurvey, LargeKey, garbage_share, key_texts, survey, update_times
 
 __all__ = [
-    "BASIC_TYPES",
     "BOXES",
     "CLASS",
     "COLLECTIONS",
@@ -255,9 +229,7 @@ __all__ = [
     "AvroSerializer",
     "BackendStateType",
     "Batch",
-    "ClassConstant",
     "ClassFile",
-    "ClassMethod",
     "ClassPath",
     "Code",
     "ColumnTree",
@@ -266,20 +238,19 @@ __all__ = [
     "ConnectorLayout",
     "ConnectorSource",
     "CorruptDataError",
+    "Declarations",
+    "DeclaredState",
     "Descriptors",
-    "EitherSerializer",
     "Entry",
     "EnumSerializer",
     "ExternalSerializer",
     "FileChangedError",
     "FileSystem",
-    "GenericArraySerializer",
     "Hashes",
     "Hierarchy",
     "Intrinsic",
     "Jar",
     "JavaObject",
-    "JavaType",
     "JobClasses",
     "JobPlan",
     "KeySurvey",
@@ -295,7 +266,6 @@ __all__ = [
     "Listing",
     "Location",
     "MapSerializer",
-    "Member",
     "MissingFileError",
     "NotASavepointError",
     "NullableSerializer",
@@ -313,7 +283,6 @@ __all__ = [
     "ReadCounter",
     "ReaderError",
     "ReaderFailureError",
-    "Registrations",
     "RemoteEntry",
     "RemoteFileSystem",
     "ResolvedFile",
@@ -325,7 +294,6 @@ __all__ = [
     "ScalaCaseClassSerializer",
     "Selection",
     "Serializer",
-    "SetSerializer",
     "Source",
     "Stages",
     "State",
@@ -360,7 +328,6 @@ __all__ = [
     "arrow_filesystem",
     "cache_directory",
     "check_lost_pages",
-    "class_type",
     "combined_hashes",
     "compile_all",
     "compile_log",
@@ -411,10 +378,10 @@ __all__ = [
     "other_rows",
     "quick_outline",
     "read_bounded",
+    "read_declarations",
     "read_descriptors",
     "read_job_plan",
     "read_object",
-    "read_schema",
     "rebuild",
     "row_hashes",
     "s3_arguments",
@@ -447,7 +414,6 @@ __all__ = [
 _HOMES = {
     "AccessDeniedError": "readers.errors:AccessDeniedError",
     "AvroSerializer": "readers.serializers.avro:AvroSerializer",
-    "BASIC_TYPES": "readers.serializers.named:BASIC_TYPES",
     "BOXES": "readers.serializers.kryo.classes:BOXES",
     "BackendStateType": "readers.headers.metainfo:BackendStateType",
     "Batch": "readers.decode.decoder:Batch",
@@ -455,10 +421,8 @@ _HOMES = {
     "COLLECTIONS": "readers.serializers.kryo.classes:COLLECTIONS",
     "COMPILED_UNITS": "readers.compiled.ahead:UNITS",
     "COMPOSITE_MAGIC": "readers.snapshots.reading:COMPOSITE_MAGIC",
-    "ClassConstant": "readers.classfiles.constantpool:ClassConstant",
-    "ClassFile": "readers.classfiles.classfile:ClassFile",
-    "ClassMethod": "readers.classfiles.classfile:ClassMethod",
-    "ClassPath": "readers.classfiles.classpath:ClassPath",
+    "ClassFile": "readers.jars.classfiles.classfile:ClassFile",
+    "ClassPath": "readers.jars.classfiles.classpath:ClassPath",
     "Code": "readers.decode.program:Code",
     "ColumnTree": "readers.decode.columns:ColumnTree",
     "ComparedState": "readers.differences.states:ComparedState",
@@ -467,28 +431,27 @@ _HOMES = {
     "ConnectorSource": "readers.connectors.source:ConnectorSource",
     "CorruptDataError": "readers.errors:CorruptDataError",
     "DEFAULT_OPTIONS": "readers.storage.location:DEFAULT_OPTIONS",
+    "Declarations": "readers.jars.declared.reading:Declarations",
+    "DeclaredState": "readers.jars.declared.reading:DeclaredState",
     "Descriptors": "readers.serializers.protobuf.descriptors:Descriptors",
-    "EitherSerializer": "readers.serializers.tuples:EitherSerializer",
     "Entry": "readers.formats.entry:Entry",
     "EnumSerializer": "readers.serializers.containers:EnumSerializer",
     "ExternalSerializer": "readers.serializers.table.rowdata:ExternalSerializer",
     "FileChangedError": "readers.errors:FileChangedError",
     "FileSystem": "readers.storage.filesystems:FileSystem",
-    "GenericArraySerializer": "readers.serializers.containers:GenericArraySerializer",
     "Hashes": "readers.differences.hashes:Hashes",
-    "Hierarchy": "readers.extraction.hierarchy:Hierarchy",
+    "Hierarchy": "readers.jars.extraction.hierarchy:Hierarchy",
     "IMMUTABLE_COLLECTIONS": "readers.serializers.kryo.classes:IMMUTABLE_COLLECTIONS",
     "Intrinsic": "readers.compiled.routines:Intrinsic",
-    "Jar": "readers.classfiles.jar:Jar",
+    "Jar": "readers.jars.classfiles.jar:Jar",
     "JavaObject": "readers.javaio:JavaObject",
-    "JavaType": "readers.classfiles.signatures:JavaType",
-    "JobClasses": "readers.jobclasses.jobclasses:JobClasses",
-    "KnownFiles": "readers.storage.knownfiles:KnownFiles",
+    "JobClasses": "readers.jars.jobclasses.jobclasses:JobClasses",
     "JobPlan": "readers.stateinfo.plans:JobPlan",
     "KEY_GROUP": "readers.columnnames:KEY_GROUP",
     "KRYO_2_24": "readers.serializers.kryo.settings:KRYO_2_24",
     "KRYO_5": "readers.serializers.kryo.settings:KRYO_5",
     "KeySurvey": "readers.surveys.survey:KeySurvey",
+    "KnownFiles": "readers.storage.knownfiles:KnownFiles",
     "KryoInput": "readers.serializers.kryo.input:KryoInput",
     "KryoReader": "readers.serializers.kryo.reader:KryoReader",
     "KryoRegistration": "readers.serializers.kryo.settings:KryoRegistration",
@@ -503,14 +466,13 @@ _HOMES = {
     "MAPS": "readers.serializers.kryo.classes:MAPS",
     "METADATA_FILE_NAME": "readers.storage.location:METADATA_FILE_NAME",
     "MapSerializer": "readers.serializers.containers:MapSerializer",
-    "Member": "readers.classfiles.constantpool:Member",
     "MissingFileError": "readers.errors:MissingFileError",
     "NESTED_MAGIC": "readers.snapshots.reading:NESTED_MAGIC",
     "NEWEST_METADATA": "readers.metadata.reader:NEWEST_VERSION",
     "NO_COLUMN": "readers.decode.columns:NO_COLUMN",
     "NotASavepointError": "readers.errors:NotASavepointError",
     "NullableSerializer": "readers.serializers.containers:NullableSerializer",
-    "OBJECT": "readers.classfiles.signatures:OBJECT",
+    "OBJECT": "readers.jars.classfiles.signatures:OBJECT",
     "OLDEST_METADATA": "readers.metadata.reader:OLDEST_VERSION",
     "OPTIONAL_MAP_MAGIC": "readers.snapshots.reading:OPTIONAL_MAP_MAGIC",
     "OUT_OF_RANGE": "readers.columnnames:OUT_OF_RANGE",
@@ -531,7 +493,6 @@ _HOMES = {
     "ReadCounter": "readers.storage.location:ReadCounter",
     "ReaderError": "readers.errors:ReaderError",
     "ReaderFailureError": "readers.errors:ReaderFailureError",
-    "Registrations": "readers.extraction.extractor:Registrations",
     "RemoteEntry": "readers.storage.remote:RemoteEntry",
     "RemoteFileSystem": "readers.storage.remote:RemoteFileSystem",
     "ResolvedFile": "readers.storage.location:ResolvedFile",
@@ -546,8 +507,8 @@ _HOMES = {
     "ScalaCaseClassSerializer": "readers.serializers.scala:ScalaCaseClassSerializer",
     "Selection": "readers.formats.source:Selection",
     "Serializer": "readers.serializers.base:Serializer",
-    "SetSerializer": "readers.serializers.containers:SetSerializer",
     "Source": "readers.formats.source:Source",
+    "Stages": "readers.samples.stages:Stages",
     "State": "readers.states:State",
     "StateInfo": "readers.stateinfo.file:StateInfo",
     "StateKind": "readers.formats.entry:StateKind",
@@ -555,7 +516,6 @@ _HOMES = {
     "StateName": "readers.formats.source:StateName",
     "StateObject": "readers.metadata:StateObject",
     "StatePart": "readers.states:StatePart",
-    "Stages": "readers.samples.stages:Stages",
     "StateRun": "readers.formats.source:StateRun",
     "StateSize": "readers.formats.source:StateSize",
     "StorageError": "readers.errors:StorageError",
@@ -568,22 +528,21 @@ _HOMES = {
     "TemporaryFolder": "readers.storage.temporary:TemporaryFolder",
     "TtlSerializer": "readers.serializers.operators:TtlSerializer",
     "TupleSerializer": "readers.serializers.tuples:TupleSerializer",
-    "TypeExtractor": "readers.extraction.extractor:TypeExtractor",
+    "TypeExtractor": "readers.jars.extraction.extractor:TypeExtractor",
     "TypeInfo": "readers.stateinfo.file:TypeInfo",
     "UNDECODED": "readers.columnnames:UNDECODED",
-    "ValueSample": "readers.samples.sample:ValueSample",
     "UnreadHandle": "readers.states:UnreadHandle",
     "UnsupportedSerializerError": "readers.errors:UnsupportedSerializerError",
     "UnsupportedStateError": "readers.errors:UnsupportedStateError",
     "UnsupportedVersionError": "readers.errors:UnsupportedVersionError",
     "ValueOutOfRangeError": "readers.errors:ValueOutOfRangeError",
+    "ValueSample": "readers.samples.sample:ValueSample",
     "VoidNamespaceSerializer": "readers.serializers.primitives:VoidNamespaceSerializer",
     "WHOLE_MAP": "readers.formats.entry:WHOLE_MAP",
     "absolute": "readers.storage.filesystems:absolute",
     "arrow_filesystem": "readers.storage.schemes:arrow_filesystem",
     "cache_directory": "readers.storage.cachefolder:cache_directory",
     "check_lost_pages": "readers.lostpages:check_lost_pages",
-    "class_type": "readers.classfiles.signatures:class_type",
     "combined_hashes": "readers.differences.hashes:combined_hashes",
     "compile_all": "readers.compiled.ahead:compile_all",
     "compile_log": "readers.compiled.routines:logger",
@@ -621,25 +580,26 @@ _HOMES = {
     "load_u1": "readers.decode.loads:load_u1",
     "matching_rows": "readers.differences.matching:matching_rows",
     "merged_type": "readers.rows:merged_type",
-    "method_signature": "readers.classfiles.signatures:method_signature",
+    "method_signature": "readers.jars.classfiles.signatures:method_signature",
     "missing_units": "readers.compiled.ahead:missing_units",
     "needed_credentials": "readers.storage.schemes:needed_credentials",
     "offset_places": "readers.offsets:offset_places",
     "offset_problem": "readers.offsets:offset_problem",
     "operator_header_of": "readers.formats.operatorstate.source:operator_header_of",
     "operator_id_of": "readers.keygroups:operator_id_of",
-    "quick_outline": "readers.outlining:quick_outline",
     "operator_program": "readers.formats.operatorstate.layout:operator_program",
     "orphan_timers": "readers.surveys.orphans:orphan_timers",
     "other_rows": "readers.differences.matching:other_rows",
+    "quick_outline": "readers.outlining:quick_outline",
     "read_bounded": "readers.stateinfo.file:read_bounded",
+    "read_declarations": "readers.jars.declared.reading:read_declarations",
     "read_descriptors": "readers.serializers.protobuf.descriptors:read_descriptors",
     "read_job_plan": "readers.stateinfo.plans:read_job_plan",
     "read_object": "readers.javaio:read_object",
-    "read_schema": "readers.serializers.avro:read_schema",
     "rebuild": "readers.serializers.base:rebuild",
     "row_hashes": "readers.differences.hashes:row_hashes",
     "s3_arguments": "readers.storage.schemes:s3_arguments",
+    "sample_of": "readers.samples.sample:sample_of",
     "source_offsets": "readers.offsets:source_offsets",
     "stack_memory": "readers.decode.loads:stack_memory",
     "state_meta_info": "readers.formats.entry:state_meta_info",
@@ -656,9 +616,8 @@ _HOMES = {
     "take_lost_pages": "readers.lostpages:take_lost_pages",
     "target": "readers.decode.machine.code:target",
     "type_named": "readers.serializers.named:type_named",
-    "type_of": "readers.classfiles.signatures:type_of",
+    "type_of": "readers.jars.classfiles.signatures:type_of",
     "update_times": "readers.surveys.survey:update_times",
-    "sample_of": "readers.samples.sample:sample_of",
     "warm": "readers.decode.decoder:warm",
     "with_dictionaries": "readers.decode.dictionaries:with_dictionaries",
     "without_folders": "readers.errors:without_folders",

@@ -28,7 +28,7 @@ from readers.storage.location import SavepointLocation
 
 if TYPE_CHECKING:
     from readers.connectors.layout import Layout
-    from readers.jobclasses.jobclasses import JobClasses
+    from readers.jars.jobclasses.jobclasses import JobClasses
 
 _LEFT_OUT = Contradiction(
     "this savepoint holds none for the windows: Flink leaves timers on the heap out of native savepoints of RocksDB, and a restored job "
@@ -297,7 +297,7 @@ class StateCollector:
 
     def complete(self, jars: JobClasses) -> None:
         """Give every POJO the subclasses that the jars have and the savepoint does not describe."""
-        from readers.jobclasses.subclasses import MAX_SUBCLASSES  # loaded with the jars
+        from readers.jars.jobclasses.subclasses import MAX_SUBCLASSES  # loaded with the jars
 
         trees = (tree for parts in self.parts.values() for part in parts for tree in part.entry.serializers())
         completion = jars.completion(self.knowledge.kryo, trees)

@@ -43,8 +43,8 @@ from readers.states import State, StatePart
 from readers.storage.location import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, StorageOptions
 
 if TYPE_CHECKING:
-    from readers.classfiles.jar import Jar
-    from readers.jobclasses.jobclasses import JobClasses
+    from readers.jars.classfiles.jar import Jar
+    from readers.jars.jobclasses.jobclasses import JobClasses
 
 # Less than what a person needs to ask again, more than a query needs from its first file to the last.
 _MOMENT_S = 1.0
@@ -129,7 +129,7 @@ class Savepoint:
         self, info: SavepointInfo, given: JobClasses | None
     ) -> tuple[JobClasses | None, tuple[Contradiction, ...]]:
         """Return the classes of the jars that `stateInfo` names, behind those that are given, and why some are not used."""
-        from readers.jobclasses.jobclasses import (
+        from readers.jars.jobclasses.jobclasses import (
             JobClasses,  # heavy, and most savepoints are read without jars
         )
 
@@ -147,7 +147,7 @@ class Savepoint:
             return given, (*problems, Contradiction(f"its jars are not used: {error.told}"))
 
     def _jar_beside(self, info: SavepointInfo, name: str) -> Jar:
-        from readers.classfiles.jar import Jar  # as above
+        from readers.jars.classfiles.jar import Jar  # as above
 
         if info.folder:
             return Jar.open(os.path.join(info.folder, name))

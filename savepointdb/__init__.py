@@ -1,7 +1,7 @@
 """Savepoints as a SQL database, in Python: `connect` a path, ask, and take the answer as a frame.
 
 In: the path of a savepoint, or of a folder with several. Out: `Connection`, its `Table`s, and `Answer`s as Python values, Arrow,
-pandas or polars. A statement runs in this process as `savepointdb query` runs it: by `service.queries`, with the same checks,
+pandas or polars. A statement runs in this process as `savepointdb query` runs it: by `service.query.serving`, with the same checks,
 limits and errors. To import this package loads none of that; the first name that is used does.
 
 Reading order:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from savepointdb.tested import TestResult
     from savepointdb.timelines import KeyHistory
     from savepointdb.written import WriteResult
-    from service.errors import (
+    from service.base.errors import (
         ColumnNotFoundError,
         ConflictError,
         DatabaseNotFoundError,
@@ -139,7 +139,7 @@ if not TYPE_CHECKING:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         check_rooms()
-        value = getattr(import_module(_HOMES.get(name, "service.errors")), name)
+        value = getattr(import_module(_HOMES.get(name, "service.base.errors")), name)
         globals()[name] = value
         return value
 

@@ -15,9 +15,9 @@ from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints
 from savepointdb.stream import Stream
 from savepointdb.values import rows_of, to_pandas, to_polars
-from service.errors import QueryError
-from service.queries.request import QueryRequest
-from service.sql.types import Column
+from service.base.errors import QueryError
+from service.query.serving.request import QueryRequest
+from service.query.sql.types import Column
 
 if TYPE_CHECKING:
     import pandas

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from savepointdb.display import TitledList
-from service.bisecting.bisection import Bisection, Question
-from service.bisecting.report import outcome_of, question_line, report_of, text_lines
+from service.tasks.bisect.bisection import Bisection, Question
+from service.tasks.bisect.report import outcome_of, question_line, report_of, text_lines
 
 
 class BisectResult(TitledList):

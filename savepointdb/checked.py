@@ -6,10 +6,10 @@ import shutil
 from typing import Any
 
 from doctor import CheckReport, OperatorVerdict
-from service.checks.findings import Findings
-from service.checks.markup import html_part
-from service.checks.text import text_lines
-from service.encode import printable
+from service.query.encode import printable
+from service.tasks.check.findings import Findings
+from service.tasks.check.markup import html_part
+from service.tasks.check.text import text_lines
 
 
 class CheckResult:

@@ -9,11 +9,17 @@ from savepointdb.answer import Answer
 from savepointdb.display import html_list
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints
-from service.comparing.comparison import Comparison, comparison_of, gone_or, rows_statement, summary_statement
-from service.comparing.text import headline, text_lines
-from service.encode import printable
-from service.errors import QueryError
-from service.queries.request import QueryRequest
+from service.base.errors import QueryError
+from service.query.encode import printable
+from service.query.serving.request import QueryRequest
+from service.tasks.diff.comparison import (
+    Comparison,
+    comparison_of,
+    gone_or,
+    rows_statement,
+    summary_statement,
+)
+from service.tasks.diff.text import headline, text_lines
 
 _MORE = '.rows("{}")'
 

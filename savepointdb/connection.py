@@ -31,21 +31,21 @@ from savepointdb.table import Table
 from savepointdb.timelines import KeyHistory
 from savepointdb.values import CallerTables
 from savepointdb.written import WriteResult
-from service.checks.running import AUTO as AUTO_BACKEND
-from service.checks.running import NEWEST, CheckOptions, findings_on, values_of
-from service.commands.compile import log_compilation
-from service.commands.sources import no_savepoint, storage_options
-from service.converting.running import convert as converted
-from service.encode import counted, dated, printable, state_sizes, table_lines
-from service.engines.registry import AUTO
-from service.errors import InvalidRequestError, QueryError
-from service.exporting.files.conversion import PARQUET
-from service.exporting.request import ExportRequest
-from service.queries.request import QueryRequest
-from service.settings import UNLIMITED, check_value, settings_of
-from service.sql.parser import DIALECT
-from service.sql.types import Column, sql_type
-from service.writing.writing import WriteRequest, files_mode, write_new_source
+from service.base.errors import InvalidRequestError, QueryError
+from service.base.settings import UNLIMITED, check_value, settings_of
+from service.doors.cli.compile import log_compilation
+from service.doors.cli.sources import no_savepoint, storage_options
+from service.query.encode import counted, dated, printable, state_sizes, table_lines
+from service.query.engines.registry import AUTO
+from service.query.serving.request import QueryRequest
+from service.query.sql.parser import DIALECT
+from service.query.sql.types import Column, sql_type
+from service.tasks.check.running import AUTO as AUTO_BACKEND
+from service.tasks.check.running import NEWEST, CheckOptions, findings_on, values_of
+from service.tasks.convert.running import convert as converted
+from service.tasks.export.files.conversion import PARQUET
+from service.tasks.export.request import ExportRequest
+from service.tasks.write.writing import WriteRequest, files_mode, write_new_source
 
 _NEW = "new"  # the name of a savepoint that is created, while it is
 _TABLES_SHOWN = 30

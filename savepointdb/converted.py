@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from savepointdb.target import TargetResult
-from service.checks.written import WrittenCheck, check_lines
-from service.converting.plan import ConvertedState, LeftState
-from service.converting.report import lines_of, report_of
-from service.converting.running import Converted
-from service.encode import printable
+from service.query.encode import printable
+from service.tasks.check.written import WrittenCheck, check_lines
+from service.tasks.convert.plan import ConvertedState, LeftState
+from service.tasks.convert.report import lines_of, report_of
+from service.tasks.convert.running import Converted
 from writers import Summary
 
 

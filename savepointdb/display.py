@@ -13,9 +13,9 @@ from html import escape
 
 import pyarrow as pa
 
-from service.encode import counted, fitting_columns, plan_lines, printable, table_lines, text_rows
-from service.encode.columns import is_number
-from service.sql.types import Column
+from service.query.encode import counted, fitting_columns, plan_lines, printable, table_lines, text_rows
+from service.query.encode.columns import is_number
+from service.query.sql.types import Column
 
 ROWS_SHOWN = 40
 _MOST_CHARACTERS = 200

@@ -1,6 +1,6 @@
 """The errors of the service, as they are raised in Python: the text has the position, the path and the hint.
 
-QueryError              service.errors: the tree, with a stable `code`, a `hint` and a `position`
+QueryError              service.base.errors: the tree, with a stable `code`, a `hint` and a `position`
   MissingPackageError   pandas or polars is not installed; an ImportError, too
 IncompleteWarning       an answer that was allowed to be partial lacks rows
 """
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 from catalog import CatalogError
 from readers import ReaderError
-from service.errors import InvalidRequestError, QueryError, is_full, query_error_of
-from service.settings import InvalidSettingError
+from service.base.errors import InvalidRequestError, QueryError, is_full, query_error_of
+from service.base.settings import InvalidSettingError
 
 
 class MissingPackageError(QueryError, ImportError):

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from savepointdb.target import TargetResult
-from service.encode import printable
-from service.exporting.exporting import ExportResult as Exported
-from service.exporting.manifest import ExportedSavepoint
-from service.exporting.report import lines_of
+from service.query.encode import printable
+from service.tasks.export.exporting import ExportResult as Exported
+from service.tasks.export.manifest import ExportedSavepoint
+from service.tasks.export.report import lines_of
 
 
 class ExportResult(TargetResult):

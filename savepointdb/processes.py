@@ -19,18 +19,18 @@ from catalog import Catalog, Root
 from readers import load_machine
 from savepointdb.errors import QueryWarning, warn
 from savepointdb.stream import Closer, Stream
-from service.commands.compile import log_compilation
-from service.commands.sources import cache_of, no_savepoint, storage_options
-from service.engines.registry import open_engines
-from service.errors import InvalidRequestError
-from service.exporting.exporting import Export, ExportResult, source_of, sources_of
-from service.exporting.request import ExportRequest
-from service.queries.registry import Queries
-from service.queries.request import QueryRequest
-from service.queries.threads import IDLE_S
-from service.settings import Settings, parts_of
-from service.timelines.timeline import KeyTimelines, chosen_job, timelines_of
-from service.writing.writing import Preview, WriteRequest, Writing
+from service.base.errors import InvalidRequestError
+from service.base.settings import Settings, parts_of
+from service.doors.cli.compile import log_compilation
+from service.doors.cli.sources import cache_of, no_savepoint, storage_options
+from service.query.engines.registry import open_engines
+from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
+from service.query.serving.threads import IDLE_S
+from service.tasks.export.exporting import Export, ExportResult, source_of, sources_of
+from service.tasks.export.request import ExportRequest
+from service.tasks.history.timeline import KeyTimelines, chosen_job, timelines_of
+from service.tasks.write.writing import Preview, WriteRequest, Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,18 +12,18 @@ from savepointdb.connection import Path, connect
 from savepointdb.errors import translated
 from savepointdb.exported import ExportResult
 from savepointdb.tested import TestResult
-from service.bisecting.bisection import bisect as bisected
-from service.bisecting.bisection import only_job
-from service.engines.registry import AUTO
-from service.errors import InvalidRequestError
-from service.exporting.files.conversion import PARQUET
-from service.queries.request import QueryRequest
-from service.testing.files import parse_rules, read_rules, with_params
-from service.testing.results import RunReport
-from service.testing.rules import Rule, Severity
-from service.testing.running import Runner
-from service.testing.selection import all_of, newest_ones
-from service.testing.standard import standard_rules
+from service.base.errors import InvalidRequestError
+from service.query.engines.registry import AUTO
+from service.query.serving.request import QueryRequest
+from service.tasks.bisect.bisection import bisect as bisected
+from service.tasks.bisect.bisection import only_job
+from service.tasks.export.files.conversion import PARQUET
+from service.tasks.test.files import parse_rules, read_rules, with_params
+from service.tasks.test.results import RunReport
+from service.tasks.test.rules import Rule, Severity
+from service.tasks.test.running import Runner
+from service.tasks.test.selection import all_of, newest_ones
+from service.tasks.test.standard import standard_rules
 
 
 def bisect(

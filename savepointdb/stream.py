@@ -17,9 +17,9 @@ from queue import SimpleQueue
 import pyarrow as pa
 
 from savepointdb.errors import IncompleteWarning, translated, warn
-from service.errors import QueryCancelledError
-from service.queries.query import Query
-from service.sql.types import Column
+from service.base.errors import QueryCancelledError
+from service.query.serving.query import Query
+from service.query.sql.types import Column
 
 Close = Callable[[], None]
 

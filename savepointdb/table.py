@@ -15,13 +15,13 @@ from savepointdb.answer import Answer
 from savepointdb.display import html_list
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints
-from service.encode import counted, printable, size_text
-from service.engines.registry import AUTO
-from service.errors import InvalidRequestError, QueryError
-from service.queries.request import QueryRequest
-from service.sql.edits import quoted
-from service.sql.literals import condition_of
-from service.sql.types import sql_type
+from service.base.errors import InvalidRequestError, QueryError
+from service.query.encode import counted, printable, size_text
+from service.query.engines.registry import AUTO
+from service.query.serving.request import QueryRequest
+from service.query.sql.edits import quoted
+from service.query.sql.literals import condition_of
+from service.query.sql.types import sql_type
 
 if TYPE_CHECKING:
     import pandas

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from savepointdb.display import TitledList
-from service.testing.markup import junit_text
-from service.testing.results import RuleResult, RunReport, SavepointResult
-from service.testing.text import savepoint_lines, summary_line
+from service.tasks.test.markup import junit_text
+from service.tasks.test.results import RuleResult, RunReport, SavepointResult
+from service.tasks.test.text import savepoint_lines, summary_line
 
 
 class TestResult(TitledList):

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from savepointdb.display import TitledList
-from service.encode import printable, table_lines
-from service.sql.types import Column, sql_type
-from service.timelines.text import folded_rows, rows_of
-from service.timelines.timeline import KeyTimelines, StateTimeline
+from service.query.encode import printable, table_lines
+from service.query.sql.types import Column, sql_type
+from service.tasks.history.text import folded_rows, rows_of
+from service.tasks.history.timeline import KeyTimelines, StateTimeline
 
 
 class KeyHistory(TitledList):

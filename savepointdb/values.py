@@ -37,10 +37,10 @@ from catalog.predicate import ANYTHING
 from catalog.scan import ScanCounter
 from readers import json_text
 from savepointdb.errors import MissingPackageError
-from service.encode.columns import plain, plain_type
-from service.errors import InvalidQueryError
-from service.sql.types import Column
-from service.writing.localfiles import LocalTables, column_names
+from service.base.errors import InvalidQueryError
+from service.query.encode.columns import plain, plain_type
+from service.query.sql.types import Column
+from service.tasks.write.localfiles import LocalTables, column_names
 
 if TYPE_CHECKING:
     import pandas

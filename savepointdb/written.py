@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from savepointdb.target import TargetResult
-from service.checks.written import WrittenCheck, check_lines
-from service.encode import counted, printable
-from service.writing.family import Effect
-from service.writing.report import lines_of, report_of
-from service.writing.writing import Preview
+from service.query.encode import counted, printable
+from service.tasks.check.written import WrittenCheck, check_lines
+from service.tasks.write.family import Effect
+from service.tasks.write.report import lines_of, report_of
+from service.tasks.write.writing import Preview
 from writers import Summary
 
 

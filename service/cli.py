@@ -1,7 +1,7 @@
 """The command line: `savepointdb serve | query | inspect | lookup | history | diff | check | …`, as `_COMMANDS` lists them.
 
 This module imports only what it needs to parse arguments; the module of a command is imported when the command is called.
-Results go to standard output, everything else to standard error; exit codes are in `service.commands.outcome`.
+Results go to standard output, everything else to standard error; exit codes are in `service.doors.cli.outcome`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
 
-from service import settings
-from service.commands.exporting.arguments import add_export
-from service.commands.jobs import arguments
-from service.commands.parser import (
+from service.base import settings
+from service.base.process import machine, memory
+from service.doors.cli.exporting.arguments import add_export
+from service.doors.cli.jobs import arguments
+from service.doors.cli.parser import (
     FLINK_SETTINGS,
     QUERY_SETTINGS,
     READING_SETTINGS,
@@ -35,11 +36,10 @@ from service.commands.parser import (
     add_output,
     add_path_map,
 )
-from service.commands.shell.arguments import add_shell, is_source
-from service.engines import registry
-from service.process import machine, memory
+from service.doors.cli.shell.arguments import add_shell, is_source
+from service.query.engines import registry
 
-# `service.commands.outcome` and `service.checks.findings` have the same codes, and import Arrow.
+# `service.doors.cli.outcome` and `service.tasks.check.findings` have the same codes, and import Arrow.
 _FAILED, _UNREADABLE, _INTERRUPTED = 1, 3, 130
 _SHELL = "shell"
 # What they answer is out before they could find that it was wrong: they end by SIGBUS.
@@ -110,7 +110,7 @@ def _ended(command: ModuleType, options: argparse.Namespace) -> int:
     try:
         return int(command.main(options))
     except Exception as error:  # the last resort: libraries raise anything
-        return int(import_module("service.commands.outcome").unexpected(error, verbose=options.verbose))
+        return int(import_module("service.doors.cli.outcome").unexpected(error, verbose=options.verbose))
 
 
 def _unharmed(code: int, options: argparse.Namespace) -> int:
@@ -119,7 +119,7 @@ def _unharmed(code: int, options: argparse.Namespace) -> int:
     if loss is None:
         return code
     unreadable = _WRONG_USAGE.get(options.command, _UNREADABLE)
-    return int(import_module("service.commands.outcome").reported(str(loss), unreadable, options))
+    return int(import_module("service.doors.cli.outcome").reported(str(loss), unreadable, options))
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -157,10 +157,10 @@ def _interrupted(*_: object) -> NoReturn:
 def _loaded(command: str) -> ModuleType:
     # The prompt of the shell does not wait for Arrow.
     if command != _SHELL and "pandas" not in sys.modules:
-        arrow = import_module("service.process.arrow")
+        arrow = import_module("service.base.process.arrow")
         arrow.load_without_pandas()
         arrow.load_parts_later()
-    folder = _FOLDERS.get(command, "service.commands")
+    folder = _FOLDERS.get(command, "service.doors.cli")
     return import_module(f"{folder}.{command.replace('-', '_')}")
 
 
@@ -547,10 +547,10 @@ _USAGES = {
 }
 # Their modules are in a folder of their own.
 _FOLDERS = {
-    _SHELL: "service.commands.shell",
-    **dict.fromkeys(("history", "bisect", "test"), "service.commands.jobs"),
-    **dict.fromkeys(("create", "write", "convert", "savepoint"), "service.commands.writing"),
-    "export": "service.commands.exporting",
+    _SHELL: "service.doors.cli.shell",
+    **dict.fromkeys(("history", "bisect", "test"), "service.doors.cli.jobs"),
+    **dict.fromkeys(("create", "write", "convert", "savepoint"), "service.doors.cli.writing"),
+    "export": "service.doors.cli.exporting",
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),

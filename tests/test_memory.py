@@ -26,17 +26,17 @@ from writers import COMPILED_UNITS
 MOST_MIB = 400
 ENTRIES = 10_000_000
 BEGINNING = """
-from service.process.memory import keep_little
+from service.base.process.memory import keep_little
 keep_little()
 import json, sys
 from contextlib import closing
 from pathlib import Path
 import catalog
-from service.encode import FORMATS
-from service.engines.duckdb.engine import DuckDBEngine
-from service.queries.registry import Queries
-from service.queries.request import QueryRequest
-from service.settings import Settings
+from service.query.encode import FORMATS
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
+from service.base.settings import Settings
 
 settings = Settings.of(timeout_s=600.0, threads=2)
 with closing(Queries(catalog.connect(sys.argv[1]), {"duckdb": DuckDBEngine(settings)}, settings)) as queries:
@@ -167,7 +167,7 @@ def test_an_export_of_more_keys_takes_no_more_memory(tmp_path: Path) -> None:
 
 
 WRITE = """
-from service.process.memory import keep_little
+from service.base.process.memory import keep_little
 keep_little()
 import json, sys
 from pathlib import Path

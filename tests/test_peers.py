@@ -37,11 +37,11 @@ from benchmarks.peers.sides import CASES, GROWTH, OURS, PROCESS, command_of
 from benchmarks.peers.targets import CANONICAL, KEYS, NATIVE, verdicts
 from benchmarks.peers.written import totals
 from benchmarks.savepoints import write_savepoint
-from service.encode import FORMATS
-from service.engines.duckdb.engine import DuckDBEngine
-from service.queries.registry import Queries
-from service.queries.request import QueryRequest
-from service.settings import Settings
+from service.base.settings import Settings
+from service.query.encode import FORMATS
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
 from tests.support.paths import PROJECT
 
 FEW = 1000

@@ -23,10 +23,10 @@ NOT_FOR_A_LOOKUP = (
     "doctor",
     "writers.errors",
     "writers.savepoint",
-    "readers.classfiles",
+    "readers.jars.classfiles",
     "readers.connectors",
-    "readers.extraction",
-    "readers.jobclasses",
+    "readers.jars.extraction",
+    "readers.jars.jobclasses",
     "readers.formats.changelog",
     "readers.formats.full",
     "readers.formats.heap",
@@ -44,8 +44,8 @@ NOT_FOR_A_LOOKUP = (
     "catalog.xray",
     "duckdb",
     "service.spark",
-    "service.engines.spark.sessions",
-    "service.sql.trino.translation",
+    "service.query.engines.spark.sessions",
+    "service.query.sql.trino.translation",
     "asyncio",
     "sqlglot.dialects.duckdb",
 )
@@ -65,7 +65,7 @@ NOT_WITHOUT_A_TABLE = (
     "readers.serializers",
     "readers.savepoint",
     "catalog.savepointtables",
-    "service.engines.duckdb.tables",
+    "service.query.engines.duckdb.tables",
 )
 
 
@@ -102,7 +102,7 @@ def among(loaded: list[str], unwanted: tuple[str, ...]) -> list[str]:
 
 def test_parts_of_arrow_that_are_loaded_later_have_their_own_modules() -> None:
     program = (
-        "from service.process.arrow import load_parts_later, load_without_pandas; "
+        "from service.base.process.arrow import load_parts_later, load_without_pandas; "
         "load_without_pandas(); load_parts_later(); from pyarrow import compute, dataset, parquet; "
         "print(parquet.ParquetWriter.__name__, dataset.Dataset.__name__, compute.sum([1, 2]).as_py())"
     )
@@ -115,7 +115,7 @@ def test_parts_of_arrow_that_are_loaded_later_have_their_own_modules() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are listed by Linux")
 def test_numpy_starts_no_threads() -> None:
     program = (
-        "import os, sys; from service import cli; from service.process import machine; assert 'numpy' not in sys.modules; "
+        "import os, sys; from service import cli; from service.base.process import machine; assert 'numpy' not in sys.modules; "
         "machine.keep_algebra_to_one_thread(); import numpy; print(len(os.listdir('/proc/self/task')))"
     )
 

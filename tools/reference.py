@@ -1,6 +1,6 @@
 """The reference page of the documentation, made from the code. `python -m tools.reference docs/reference.md` writes it.
 
-settings    the table in `service.settings`
+settings    the table in `service.base.settings`
 commands    the parsers of `service.cli`
 errors      `QueryError` and its subclasses, and the codes that errors of the other rooms become
 HTTP        the OpenAPI description of the application
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from catalog import Catalog
-from service.app import create_app
+from service.base.errors import QueryError, translated_codes
+from service.base.settings import ENVIRONMENT_PREFIX, SETTINGS, Settings
 from service.cli import parser_of
-from service.engines.registry import ENGINES
-from service.errors import QueryError, translated_codes
-from service.settings import ENVIRONMENT_PREFIX, SETTINGS, Settings
+from service.doors.app import create_app
+from service.query.engines.registry import ENGINES
 
 _HEAD = """# Reference
 
@@ -86,7 +86,7 @@ def _errors() -> Iterator[str]:
     yield '`{"error": {"code", "message", "hint", "position": {"line", "column"}}}`, with the status.\n'
     for engine in ENGINES:
         engine.load()  # an engine's own errors are known once it is loaded
-    for room in ("service.writing.errors", "service.testing.errors", "savepointdb.errors"):
+    for room in ("service.tasks.write.errors", "service.tasks.test.errors", "savepointdb.errors"):
         import_module(room)  # and those of rooms that are imported only where they are needed
     rows: dict[str, tuple[str, str, str]] = {}
     for kind in _below(QueryError):

@@ -1,4 +1,4 @@
-// Builds the page into service/web/static, with a manifest that tells which sources it was built from.
+// Builds the page into service/doors/page/static, with a manifest that tells which sources it was built from.
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const web = dirname(fileURLToPath(import.meta.url));
-const target = join(web, "..", "service", "web", "static");
+const target = join(web, "..", "service", "doors", "page", "static");
 
 const sha256 = (content) => createHash("sha256").update(content).digest("hex");
 const names = (folder) =>

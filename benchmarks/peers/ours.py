@@ -27,13 +27,13 @@ from benchmarks.peers.questions import QUESTIONS, STATES
 from catalog import Catalog
 from catalog.cache.states import StateCache
 from catalog.references import open_savepoint
-from service.encode import FORMATS
-from service.engines.duckdb.engine import DuckDBEngine
-from service.process.memory import keep_little
-from service.queries.registry import Queries
-from service.queries.request import QueryRequest
-from service.queries.threads import IDLE_S
-from service.settings import Settings
+from service.base.process.memory import keep_little
+from service.base.settings import Settings
+from service.query.encode import FORMATS
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
+from service.query.serving.threads import IDLE_S
 
 _LEAST_RUNS = 3
 _MOST_RUNS = 21

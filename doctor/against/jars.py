@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from doctor.against.jarclasses import JarClasses
 from doctor.against.kind import Against
-from doctor.declared.reading import Declarations, DeclaredState, read_declarations
 from doctor.job import Fact, Job, JobOperator, JobState
 from doctor.report import Risk
 from doctor.rules.context import walk
@@ -34,6 +33,8 @@ from doctor.versions import FlinkVersion
 from readers import (
     AvroSerializer,
     ClassPath,
+    Declarations,
+    DeclaredState,
     Entry,
     EnumSerializer,
     Jar,
@@ -51,6 +52,7 @@ from readers import (
     TypeExtractor,
     method_signature,
     operator_id_of,
+    read_declarations,
     rebuild,
 )
 

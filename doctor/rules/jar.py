@@ -1,6 +1,6 @@
 """Rules for what the code of a jar does not tell. A risk names it; the verdict stands unless the risk comes true.
 
-What a job declares is read from constant arguments of calls: see `doctor/declared/`.
+What a job declares is read from constant arguments of calls: see `readers/jars/declared/`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from readers.serializers.primitives import BytePrimitiveArraySerializer
 from readers.stateinfo.file import OperatorInfo, PojoSubclass, StateInfo, TypeInfo
 
 if TYPE_CHECKING:
-    from readers.jobclasses.jobclasses import JobClasses
+    from readers.jars.jobclasses.jobclasses import JobClasses
     from readers.serializers.kryo.settings import KryoClass
     from readers.serializers.protobuf.descriptors import Descriptors
 

@@ -9,9 +9,9 @@ import pytest
 
 import savepointdb
 from service import cli
-from service.api.checks import CheckBody
-from service.checks.running import CheckOptions
-from service.protocols.mcp.arguments import Check
+from service.doors.http.api.checks import CheckBody
+from service.doors.mcp.arguments import Check
+from service.tasks.check.running import CheckOptions
 from tests.support.compatpairs import unpack_pairs
 from tests.support.paths import DATA
 

@@ -12,12 +12,12 @@ from fastapi import FastAPI
 
 from catalog import Catalog, connect
 from catalog.catalog import Root
-from service.app import create_app
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.engine import Progress
-from service.queries.registry import Queries
-from service.queries.request import QueryRequest
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.app import create_app
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.engine import Progress
+from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
 from tests.support import serving as serving_support
 from tests.support.paths import DATA
 from tests.support.serving import listening

@@ -19,8 +19,8 @@ from fastapi import FastAPI
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.app import create_app
 from tests.support.paths import DATA
 from tests.support.waiting import PATIENCE_S, wait_until
 

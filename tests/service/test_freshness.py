@@ -18,10 +18,10 @@ from catalog import Catalog, discovery, roots
 from catalog.catalog import Root
 from catalog.discovery import DiscoveredSavepoint
 from readers import StorageOptions
-from service.app import create_app
+from service.base.settings import Settings
 from service.cli import main
-from service.queries.request import QueryRequest
-from service.settings import Settings
+from service.doors.app import create_app
+from service.query.serving.request import QueryRequest
 from tests.service.conftest import Asker
 from tests.support.paths import DATA
 

@@ -13,11 +13,11 @@ from fastapi import FastAPI
 
 from catalog import Catalog, Root
 from catalog.jobs.historytable import HistorySplit
-from service.app import create_app
-from service.auth.principal import Principal
-from service.engines.duckdb.engine import DuckDBEngine
-from service.settings import Settings
-from service.sql import planner
+from service.base.principal import Principal
+from service.base.settings import Settings
+from service.doors.app import create_app
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.sql import planner
 from tests.support.checkpoints import COUNTS, put
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]

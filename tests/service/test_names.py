@@ -19,10 +19,10 @@ from fastapi import FastAPI
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
-from service.auth.principal import Principal
+from service.base.principal import Principal
+from service.base.settings import Settings
 from service.cli import main
-from service.settings import Settings
+from service.doors.app import create_app
 from tests.support.paths import DATA
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]

@@ -15,10 +15,10 @@ from fastapi import FastAPI
 
 import savepointdb
 from catalog import Catalog, Root
-from service.app import create_app
-from service.auth.principal import Principal
+from service.base.principal import Principal
+from service.base.settings import Settings
 from service.cli import main
-from service.settings import Settings
+from service.doors.app import create_app
 from tests.support.checkpoints import COUNTS, put
 from tests.support.waiting import awaited
 

@@ -22,10 +22,10 @@ from catalog import Catalog
 from catalog.catalog import Root
 from readers.compiled.ahead import compile_all
 from readers.compiled.store import folders
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.spark.engine import SparkEngine
-from service.engines.spark.settings import SparkSettings
-from service.settings import Settings
+from service.base.settings import Settings
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.spark.engine import SparkEngine
+from service.query.engines.spark.settings import SparkSettings
 from tests.support import serving
 from tests.support.paths import PROJECT
 

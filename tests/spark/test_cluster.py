@@ -44,12 +44,12 @@ from concurrent.futures import ThreadPoolExecutor
 from catalog import Catalog
 from catalog.catalog import Root
 from readers.jsontext import json_text
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.spark.engine import SparkEngine
-from service.engines.spark.settings import SparkSettings
-from service.errors import QueryCancelledError, QueryError
-from service.settings import Settings
-from service.sql.planner import plan
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.spark.engine import SparkEngine
+from service.query.engines.spark.settings import SparkSettings
+from service.base.errors import QueryCancelledError, QueryError
+from service.base.settings import Settings
+from service.query.sql.planner import plan
 import pyarrow as pa
 
 url, python, *arguments = sys.argv[1:]

@@ -21,21 +21,21 @@ import pytest
 from catalog import Catalog, connect
 from catalog.catalog import Root
 from readers.storage.location import StorageOptions
-from service.app import create_app
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.engine import Execution
-from service.engines.spark.connect import ConnectSessions
-from service.engines.spark.engine import SparkEngine
-from service.engines.spark.settings import SparkSettings
-from service.errors import (
+from service.base.errors import (
     EngineError,
     QueryCancelledError,
     QueryError,
 )
-from service.queries.registry import Queries
-from service.settings import UNLIMITED, Settings
-from service.sql.planner import plan
-from service.writing.writing import WriteRequest, Writing
+from service.base.settings import UNLIMITED, Settings
+from service.doors.app import create_app
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.engine import Execution
+from service.query.engines.spark.connect import ConnectSessions
+from service.query.engines.spark.engine import SparkEngine
+from service.query.engines.spark.settings import SparkSettings
+from service.query.serving.registry import Queries
+from service.query.sql.planner import plan
+from service.tasks.write.writing import WriteRequest, Writing
 from tests.spark.conftest import (
     CASES,
     MANY,
@@ -253,7 +253,7 @@ def test_a_long_answer_needs_a_directory(
     savepoints: Catalog, engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "settings", replace(engine.settings, export_directory=""))
-    monkeypatch.setattr("service.engines.spark.engine._MOST_COLLECTED_ROWS", 999)
+    monkeypatch.setattr("service.query.engines.spark.engine._MOST_COLLECTED_ROWS", 999)
     rows = "FROM w.aggregate__count"
 
     assert (
@@ -463,12 +463,12 @@ def test_without_its_packages_it_is_told_what_to_install(package: str, is_file: 
         "import sys\n"
         f"sys.modules[{package!r}] = None\n"
         "from catalog import Catalog\n"
-        "from service.engines.duckdb.engine import DuckDBEngine\n"
-        "from service.engines.spark.engine import SparkEngine\n"
-        "from service.engines.spark.settings import SparkSettings\n"
-        "from service.errors import EngineUnavailableError\n"
-        "from service.settings import Settings\n"
-        "from service.sql.planner import plan\n"
+        "from service.query.engines.duckdb.engine import DuckDBEngine\n"
+        "from service.query.engines.spark.engine import SparkEngine\n"
+        "from service.query.engines.spark.settings import SparkSettings\n"
+        "from service.base.errors import EngineUnavailableError\n"
+        "from service.base.settings import Settings\n"
+        "from service.query.sql.planner import plan\n"
         "duckdb = DuckDBEngine(Settings())\n"
         "spark = SparkEngine(SparkSettings(remote='sc://127.0.0.1:1'), duckdb)\n"
         "try:\n"

@@ -7,10 +7,10 @@ import pytest
 
 from catalog import Catalog, connect
 from readers.jsontext import json_text
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.engine import Execution
-from service.engines.spark.engine import SparkEngine
-from service.sql.planner import plan
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.engine import Execution
+from service.query.engines.spark.engine import SparkEngine
+from service.query.sql.planner import plan
 from tests.spark.conftest import CASES
 
 pytestmark = pytest.mark.spark

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from catalog import Catalog, Root
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.spark.engine import SparkEngine
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.spark.engine import SparkEngine
 from tests.support.engines import rows_by
 from tests.support.paths import DATA
 

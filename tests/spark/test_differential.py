@@ -13,12 +13,12 @@ import pytest
 
 from catalog import Catalog
 from readers.jsontext import json_text
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.engine import Execution
-from service.engines.spark.engine import SparkEngine, translation
-from service.engines.spark.refusal import NotOnSparkError
-from service.sql.planner import plan
-from service.sql.types import Column
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.engine import Execution
+from service.query.engines.spark.engine import SparkEngine, translation
+from service.query.engines.spark.refusal import NotOnSparkError
+from service.query.sql.planner import plan
+from service.query.sql.types import Column
 
 pytestmark = pytest.mark.spark
 

@@ -14,22 +14,22 @@ from catalog import Catalog
 from catalog.catalog import Root
 from readers.errors import MissingFileError
 from readers.storage.location import StorageOptions
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.spark.engine import SparkEngine, SparkExecution, translation
-from service.engines.spark.errors import spark_error_of
-from service.engines.spark.files import rows_of_files
-from service.engines.spark.tables import SparkTable
-from service.errors import (
+from service.base.errors import (
     ColumnNotFoundError,
     EngineError,
     InvalidValueError,
     QueryCancelledError,
     QueryError,
 )
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.spark.engine import SparkEngine, SparkExecution, translation
+from service.query.engines.spark.errors import spark_error_of
+from service.query.engines.spark.files import rows_of_files
+from service.query.engines.spark.tables import SparkTable
+from service.query.sql.dialects import planned
+from service.query.sql.planner import plan
 from service.spark.errors import SavepointSourceError
 from service.spark.files import FileWriter
-from service.sql.dialects import planned
-from service.sql.planner import plan
 from tests.spark.conftest import ENDLESS, MANY, WORDCOUNT, processes_with, run_python
 from tests.support.objectstore import KEY_VARIABLES, ObjectStore, Proxy
 from tests.support.waiting import wait_until
@@ -232,7 +232,7 @@ def test_a_cancel_before_spark_has_begun_ends_the_query(
     def cancelled(session: SparkSession, tables: Sequence[SparkTable]) -> None:
         execution.cancel(QueryCancelledError("at once"))
 
-    monkeypatch.setattr("service.engines.spark.engine.be_parallel", cancelled)
+    monkeypatch.setattr("service.query.engines.spark.engine.be_parallel", cancelled)
     with pytest.raises(QueryCancelledError, match="at once"):
         execution.open()
 
@@ -249,12 +249,12 @@ def test_what_does_not_notice_a_cancel_does_not_run_on(tmp_path: Path) -> None:
         "import sys, threading, time\n"
         "from catalog import Catalog\n"
         "from catalog.catalog import Root\n"
-        "from service.engines.duckdb.engine import DuckDBEngine\n"
-        "from service.engines.spark.engine import SparkEngine\n"
-        "from service.engines.spark.settings import SparkSettings\n"
-        "from service.errors import QueryCancelledError\n"
-        "from service.settings import Settings\n"
-        "from service.sql.planner import plan\n"
+        "from service.query.engines.duckdb.engine import DuckDBEngine\n"
+        "from service.query.engines.spark.engine import SparkEngine\n"
+        "from service.query.engines.spark.settings import SparkSettings\n"
+        "from service.base.errors import QueryCancelledError\n"
+        "from service.base.settings import Settings\n"
+        "from service.query.sql.planner import plan\n"
         "from pyspark import SparkContext\n"
         f"catalog = Catalog([Root(path={str(WORDCOUNT)!r}, label='w')])\n"
         "duckdb = DuckDBEngine(Settings())\n"

@@ -16,13 +16,13 @@ import pytest
 
 import catalog
 from readers import StorageOptions
-from service.engines.spark.engine import SparkEngine
-from service.engines.spark.packages import write_packages
-from service.engines.spark.unpack import PACKAGES
-from service.exporting.exporting import Export, ExportResult, sources_of
-from service.exporting.request import ExportRequest
-from service.settings import Settings
-from tests.service.exporting.conftest import (
+from service.base.settings import Settings
+from service.query.engines.spark.engine import SparkEngine
+from service.query.engines.spark.packages import write_packages
+from service.query.engines.spark.unpack import PACKAGES
+from service.tasks.export.exporting import Export, ExportResult, sources_of
+from service.tasks.export.request import ExportRequest
+from tests.service.tasks.export.conftest import (
     NAMESPACE,
     delta_table,
     expected,
@@ -172,7 +172,7 @@ def plain(value: Any) -> Any:
 def test_executors_need_nothing_else_of_the_service(tmp_path: Path) -> None:
     with zipfile.ZipFile(write_packages(tmp_path / "packages.zip")) as archive:
         archive.extractall(tmp_path / "unpacked")
-    code = "import service.exporting.files.parts, service; print(service.__file__)"
+    code = "import service.tasks.export.files.parts, service; print(service.__file__)"
     environment = {"PYTHONPATH": str(tmp_path / "unpacked" / PACKAGES), "PATH": ""}
 
     ended = subprocess.run(

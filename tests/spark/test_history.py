@@ -6,8 +6,8 @@ import pytest
 
 from catalog import Catalog, Root
 from service.cli import main
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.spark.engine import SparkEngine
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.spark.engine import SparkEngine
 from tests.support.checkpoints import put
 from tests.support.engines import rows_by
 

@@ -11,13 +11,13 @@ import pytest
 from catalog import Catalog
 from catalog.catalog import Root
 from readers import ReaderError
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.engine import Engine
-from service.engines.spark.engine import SparkEngine
-from service.errors import QueryError, query_error_of
-from service.sql.incomplete import UnreadFile
-from service.sql.plan import Plan
-from service.sql.planner import plan
+from service.base.errors import QueryError, query_error_of
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.engine import Engine
+from service.query.engines.spark.engine import SparkEngine
+from service.query.sql.incomplete import UnreadFile
+from service.query.sql.plan import Plan
+from service.query.sql.planner import plan
 from tests.spark.conftest import FLINK
 from tests.support.damaged import remove, write_in_files
 

@@ -11,11 +11,11 @@ import random
 import pytest
 
 from catalog import Catalog
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.spark.engine import SparkEngine, translation
-from service.engines.spark.refusal import NotOnSparkError
-from service.errors import QueryError
-from service.sql.planner import plan
+from service.base.errors import QueryError
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.spark.engine import SparkEngine, translation
+from service.query.engines.spark.refusal import NotOnSparkError
+from service.query.sql.planner import plan
 from tests.spark.test_differential import answer, rows
 from tests.support.expressions import Expressions
 

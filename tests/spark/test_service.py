@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from catalog import Catalog
-from service.app import create_app
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.app import create_app
 from tests.spark.conftest import MANY, WORDCOUNT, processes_with, run_python
 from tests.support.serving import listening
 from tests.support.waiting import wait_until

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import catalog
-from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.spark.engine import SparkEngine
-from service.queries.registry import Queries
-from service.settings import UNLIMITED, Settings
-from service.writing.writing import WriteRequest, Writing
-from tests.service.writing.test_differential import (
+from service.base.settings import UNLIMITED, Settings
+from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.engines.spark.engine import SparkEngine
+from service.query.serving.registry import Queries
+from service.tasks.write.writing import WriteRequest, Writing
+from tests.service.tasks.write.test_differential import (
     CANONICAL,
     NATIVE,
     ROCKSDB,
@@ -56,11 +56,11 @@ import json, os, signal, sys, threading, time
 from contextlib import closing
 from pathlib import Path
 import catalog
-from service.engines.registry import open_engines
-from service.errors import QueryError
-from service.queries.registry import Queries
-from service.settings import UNLIMITED, Settings
-from service.writing.writing import WriteRequest, Writing
+from service.query.engines.registry import open_engines
+from service.base.errors import QueryError
+from service.query.serving.registry import Queries
+from service.base.settings import UNLIMITED, Settings
+from service.tasks.write.writing import WriteRequest, Writing
 
 url, python, *arguments = sys.argv[1:]
 options = ("spark.driver.bindAddress=127.0.0.1 spark.driver.host=127.0.0.1 spark.executor.memory=512m "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from service.checks.registry import Checks
+from service.tasks.check.registry import Checks
 from tests.support.waiting import wait_until
 
 

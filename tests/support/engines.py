@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from catalog import Catalog
-from service.engines.engine import Engine
-from service.sql.dialects import planned
+from service.query.engines.engine import Engine
+from service.query.sql.dialects import planned
 
 
 def rows_by(engine: Engine, catalog: Catalog, sql: str, dialect: str) -> list[dict[str, object]]:

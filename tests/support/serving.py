@@ -10,10 +10,10 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from service.engines.workers import pool
-from service.http import connections
-from service.http.admission import ConnectionLimits, Connections
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.http import connections
+from service.doors.http.admission import ConnectionLimits, Connections
+from service.query.engines.workers import pool
 
 
 @pytest.fixture(scope="session", autouse=True)

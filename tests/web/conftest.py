@@ -16,8 +16,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.app import create_app
 from tests.support import serving
 from tests.support.paths import DATA
 from tests.web.asking import HOSTILE, Watch

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from catalog import Catalog
-from service.app import create_app
-from service.settings import Settings
-from service.web.assets import STATIC, read_assets
+from service.base.settings import Settings
+from service.doors.app import create_app
+from service.doors.page.assets import STATIC, read_assets
 from tests.support.paths import PROJECT
 from tests.web.conftest import listening
 

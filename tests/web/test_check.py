@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
+from service.base.settings import Settings
 from service.cli import main
-from service.settings import Settings
+from service.doors.app import create_app
 from tests.support.compatpairs import unpack_pairs
 from tests.web.asking import Watch
 from tests.web.conftest import listening, pages

@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
-from service.auth.gate import Authenticator
-from service.auth.keys import KeyFile
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.app import create_app
+from service.doors.http.auth.gate import Authenticator
+from service.doors.http.auth.keys import KeyFile
 from tests.support.damaged import write_in_files
 from tests.support.paths import DATA
 from tests.web.asking import Watch, grid_rows, query, tree_item, write

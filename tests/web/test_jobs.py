@@ -14,8 +14,8 @@ from playwright.sync_api import Page, Route, expect
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.app import create_app
 from tests.web.asking import Watch, grid_rows, tree_item
 from tests.web.conftest import ROOTS, listening
 from tests.web.test_views import table

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.service.flink.conftest import MakeCheckpoint, make_checkpoint, newest_flink
-from tests.service.flink.test_savepoints import TAKEN, answer_savepoint, service
+from tests.service.tasks.jobs.conftest import MakeCheckpoint, make_checkpoint, newest_flink
+from tests.service.tasks.jobs.test_savepoints import TAKEN, answer_savepoint, service
 from tests.support.flinkrest import RecordedFlink
 from tests.web.asking import Watch
 from tests.web.conftest import pages

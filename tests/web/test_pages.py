@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.app import create_app
 from tests.web.asking import HOSTILE, Watch, facts, grid_rows, query, tree_item
 from tests.web.conftest import ROOTS, listening, pages
 from tests.web.test_views import table

@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
-from service.auth.gate import Authenticator
-from service.auth.keys import KeyFile
-from service.settings import Settings
-from service.writes.targets import write_roots_of
+from service.base.settings import Settings
+from service.doors.app import create_app
+from service.doors.http.auth.gate import Authenticator
+from service.doors.http.auth.keys import KeyFile
+from service.tasks.write.serving.targets import write_roots_of
 from tests.web.asking import HOSTILE, Watch, grid_rows, query, write
 from tests.web.conftest import ROOTS, listening, pages
 from tests.web.test_access import serious

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page, expect
 from benchmarks.savepoints import write_savepoint
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.app import create_app
 from tests.support.bytekeys import write_byte_keys
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until

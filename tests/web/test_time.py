@@ -14,8 +14,8 @@ from playwright.sync_api import Page, Route, expect
 import savepointdb
 from catalog import Catalog
 from catalog.catalog import Root
-from service.app import create_app
-from service.settings import Settings
+from service.base.settings import Settings
+from service.doors.app import create_app
 from tests.web.asking import Watch, grid_rows
 from tests.web.conftest import FLINK, ROOTS, listening
 from tests.web.test_access import DARK, PHONE, serious

@@ -1,0 +1,182 @@
+"""The fields of a class, and why Flink does not take it for a POJO.
+
+Flink: TypeExtractor#analyzePojo, #isValidPojoField, #getAllDeclaredFields. Underscores and case do not count in the names of
+getters and setters; `final` does not count at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from readers.errors import ReaderError
+from readers.jars.classfiles.classfile import (
+    ABSTRACT,
+    INTERFACE,
+    STATIC,
+    TRANSIENT,
+    ClassField,
+    ClassFile,
+    ClassMethod,
+)
+from readers.jars.classfiles.signatures import JavaType, MethodSignature, method_signature, type_of
+from readers.jars.extraction.basictypes import WRAPPERS
+from readers.jars.extraction.hierarchy import Hierarchy, NotPojoError, UnknownTypeError, bound, variables_of
+
+_CUSTOM_SERIALIZATION = ("readObject", "writeObject")
+TYPE_INFO = "Lorg/apache/flink/api/common/typeinfo/TypeInfo;"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundField:
+    """A field of a class or of a superclass, with its type where type parameters are known."""
+
+    field: ClassField
+    type: JavaType
+    declared_in: str
+
+
+def declared_fields(hierarchy: Hierarchy, java_type: JavaType) -> tuple[FoundField, ...]:
+    """Return the fields of a class and its superclasses that Flink would keep.
+
+    Raises:
+        NotPojoError: two of them have one name.
+        UnknownTypeError: a superclass is in no jar.
+    """
+    fields: dict[str, FoundField] = {}
+    for found, current in hierarchy.superclasses(java_type):
+        variables = variables_of(found, current)
+        for each in found.fields:
+            if each.access & (STATIC | TRANSIENT):
+                continue
+            if each.name in fields:
+                raise NotPojoError(
+                    f"{fields[each.name].declared_in} and {found.name} both have a field {each.name}"
+                )
+            fields[each.name] = FoundField(
+                field=each, type=bound(_type_of(each, found), variables), declared_in=found.name
+            )
+    return tuple(fields.values())
+
+
+def check_fields(hierarchy: Hierarchy, found: ClassFile, fields: tuple[FoundField, ...]) -> None:
+    """Check that each field is public, or has a public getter and setter.
+
+    Raises:
+        NotPojoError: one is and has not.
+        UnknownTypeError: a supertype that may have them is in no jar.
+    """
+    private = [each for each in fields if not each.field.is_public]
+    if not private:
+        return
+    methods, missing = public_methods(hierarchy, found)
+    for each in private:
+        lacking = [
+            kind
+            for kind, matches in (("getter", _is_getter), ("setter", _is_setter))
+            if not any(matches(name, types, each.field, found) for name, types in methods)
+        ]
+        if lacking and missing is not None:
+            raise missing
+        if lacking:
+            raise NotPojoError(
+                f"its field {each.field.name} is not public and has no public {' and no '.join(lacking)}"
+            )
+
+
+def check_class(hierarchy: Hierarchy, found: ClassFile) -> None:
+    """Check the constructor and that the class does not serialize itself.
+
+    Raises:
+        NotPojoError: Flink does not take it for a POJO.
+        UnknownTypeError: a superclass is in no jar.
+    """
+    for current, _ in hierarchy.superclasses(JavaType(found.name)):
+        custom = next((each.name for each in current.methods if each.name in _CUSTOM_SERIALIZATION), None)
+        if custom is not None:
+            raise NotPojoError(f"{current.name} has a method {custom}, which Flink does not call")
+    if found.is_record:
+        return
+    constructor = found.method("<init>", "()V")
+    if constructor is None and not found.access & (ABSTRACT | INTERFACE):
+        inner = ", as it is an inner class that is not static" if found.is_inner else ""
+        raise NotPojoError(f"it has no constructor without parameters{inner}")
+    if constructor is not None and not constructor.is_public:
+        raise NotPojoError("its constructor without parameters is not public")
+
+
+def public_methods(
+    hierarchy: Hierarchy, found: ClassFile
+) -> tuple[list[tuple[str, MethodSignature]], UnknownTypeError | None]:
+    """Return the public methods of a class and its supertypes, and the error of one that is in no jar."""
+    methods: list[tuple[str, MethodSignature]] = []
+    missing: UnknownTypeError | None = None
+    seen: set[str] = set()
+    waiting: list[ClassFile] = []
+    try:
+        for current, _ in hierarchy.superclasses(JavaType(found.name)):
+            waiting.append(current)
+    except UnknownTypeError as error:
+        missing = error
+    while waiting:
+        current = waiting.pop()
+        if current.name in seen:
+            continue
+        seen.add(current.name)
+        methods += _public_methods(current)
+        for name in current.interfaces:
+            interface = hierarchy.find(name)
+            if interface is not None:
+                waiting.append(interface)
+    return methods, missing
+
+
+def _public_methods(found: ClassFile) -> Iterator[tuple[str, MethodSignature]]:
+    for method in found.methods:
+        if method.is_public and not method.name.startswith("<"):
+            yield _plain(method.name), _signature(method, found)
+
+
+def _signature(method: ClassMethod, found: ClassFile) -> MethodSignature:
+    try:
+        return method_signature(method.descriptor)
+    except ReaderError as error:
+        raise UnknownTypeError(f"{found.name}.{method.name}: {error}") from error
+
+
+def _plain(name: str) -> str:
+    """Return the name of a method as Flink compares it; Scala's setters end in `_$eq`."""
+    if name.endswith("_$eq"):
+        return name[: -len("_$eq")].lower().replace("_", "") + "_$eq"
+    return name.lower().replace("_", "")
+
+
+def _is_getter(name: str, types: MethodSignature, field: ClassField, found: ClassFile) -> bool:
+    plain = _plain(field.name)
+    if name not in (f"get{plain}", f"is{plain}", plain) or types.parameters:
+        return False
+    return _is_of(types.returns, field, found)
+
+
+def _is_setter(name: str, types: MethodSignature, field: ClassField, found: ClassFile) -> bool:
+    plain = _plain(field.name)
+    if name not in (f"set{plain}", f"{plain}_$eq") or len(types.parameters) != 1:
+        return False
+    returned = types.returns.class_name
+    return returned in ("void", found.name) and _is_of(types.parameters[0], field, found)
+
+
+def _is_of(given: JavaType, field: ClassField, found: ClassFile) -> bool:
+    """Return whether a type is that of a field, or the class that boxes it."""
+    try:
+        wanted = type_of(field.descriptor).class_name
+    except ReaderError as error:
+        raise UnknownTypeError(f"{found.name}.{field.name}: {error}") from error
+    return given.class_name in (wanted, WRAPPERS.get(wanted, wanted))
+
+
+def _type_of(field: ClassField, found: ClassFile) -> JavaType:
+    try:
+        return field.type
+    except ReaderError as error:
+        raise UnknownTypeError(f"{found.name}.{field.name}: {error}") from error

@@ -1,0 +1,10 @@
+"""What all of the service shares.
+
+version.py    the installed version
+process/      memory and cores of this process, Arrow without pandas
+rowgroups.py  rows → row groups of Parquet
+errors.py     `QueryError`: errors as users see them, with HTTP status and stable code
+hosts.py      which names of hosts mean this machine
+settings/     the one table of settings, for the command line, the environment and a file
+principal.py  who asks, and which databases they may see
+"""

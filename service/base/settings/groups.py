@@ -1,0 +1,479 @@
+"""The table of settings: the fields of the groups in `Settings`.
+
+A field `max_rows` of a group is `--max-rows` on the command line, `SAVEPOINTDB_MAX_ROWS` in the environment and `max_rows` in
+the TOML file. Keys are flat: the group is no part of them. A field whose key is not its name gives the key as third argument
+of `_setting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+ENVIRONMENT_PREFIX = "SAVEPOINTDB_"
+
+_Value = TypeVar("_Value")
+
+
+def _setting(default: _Value, meaning: str, key: str = "") -> _Value:
+    value: _Value = field(default=default, metadata={"help": meaning, "key": key})
+    return value
+
+
+# The groups have no slots: with slots, dataclass makes each class twice, and every command would start 6 ms later.
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """Settings of the HTTP server."""
+
+    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: int = _setting(8080, "Port to listen on; 0 takes any free port.")
+    # Browsers send a foreign name after DNS rebinding, which would let a page read a local service.
+    allowed_hosts: str = _setting(
+        "",
+        "Host names that requests may address, separated by commas. If empty, a service without authentication "
+        "accepts the names of this machine only, and any other service accepts every name, but for statements of Trino's "
+        "protocol only names that it knows.",
+    )
+    max_request_bytes: int = _setting(1024 * 1024, "Largest request body, in bytes.")
+    header_timeout_s: float = _setting(
+        10.0, "Seconds that a client may take for the headers of a request, and for a TLS handshake."
+    )
+    body_timeout_s: float = _setting(30.0, "Seconds that a client may take for the body of a request.")
+    idle_timeout_s: float = _setting(30.0, "Seconds that a connection may stay open between two requests.")
+    max_connections: int = _setting(
+        0,
+        "Most connections at the same time. 0 means three quarters of the limit of open files, which is also the most, "
+        "and 10000 at most.",
+    )
+    max_connections_per_address: int = _setting(
+        0,
+        "Most connections of one address, or of one /64 network of IPv6; 0 means half of max_connections. "
+        "Set it to max_connections behind a proxy, whose connections all have its address.",
+    )
+    stall_timeout_s: float = _setting(
+        60.0,
+        "Seconds after which a client that does not read its answer is disconnected and its query cancelled.",
+    )
+    drain_s: float = _setting(
+        30.0, "Seconds that running queries may still take after the service is asked to stop."
+    )
+    tls_certificate: str = _setting(
+        "", "File with the TLS certificate chain, in PEM; if empty, the service speaks plain HTTP."
+    )
+    tls_key: str = _setting("", "File with the private key of the certificate, in PEM.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuerySettings:
+    """Limits of one query and of its answer."""
+
+    max_rows: int = _setting(10_000, "Most rows of a JSON answer, if the request does not set it.")
+    max_rows_limit: int = _setting(1_000_000, "Most rows of a JSON answer that a request may ask for.")
+    max_answer_bytes: int = _setting(
+        64 * 1024 * 1024, "Most bytes of rows in a JSON answer; further rows are cut off."
+    )
+    # A batch is cut into pieces for its way out of a worker, but never inside of a row.
+    max_row_bytes: int = _setting(16 * 1024 * 1024, "Largest row of an answer over HTTP, in bytes.")
+    timeout_s: float = _setting(60.0, "Seconds that a query may take, if the request does not set it.")
+    max_timeout_s: float = _setting(3600.0, "Most seconds that a request may ask for as its timeout.")
+    max_sql_bytes: int = _setting(256 * 1024, "Longest SQL text, in bytes.")
+    max_scan_bytes: int = _setting(
+        0, "Most bytes of savepoints that a query may read; 0 means that there is no limit."
+    )
+    # Three steps for a slow client: memory, then a file, then the query waits.
+    result_buffer_bytes: int = _setting(
+        1024 * 1024, "Most bytes of an answer that wait in memory until the client reads them."
+    )
+    spool_bytes: int = _setting(
+        64 * 1024 * 1024, "Most bytes of an answer that wait in a file until a slow client reads them."
+    )
+    spool_total_bytes: int = _setting(
+        1024**3, "Most bytes of all such files together; they are in temp_directory."
+    )
+    abandoned_after_s: float = _setting(
+        300.0, "Seconds after which a query is cancelled if no request asks for it."
+    )
+    history_length: int = _setting(1000, "Number of ended queries that the service remembers.")
+    saved_queries: str = _setting(
+        "",
+        "TOML file with saved queries, each a link; those that clients save are in the folder of its name with .d behind it.",
+    )
+    save_queries: bool = _setting(
+        False,
+        "Let clients save queries: all, if the service needs no credentials, else those with a grant such as saved:prod/*.",
+    )
+    compat: str = _setting(
+        "", "Whose names databases and tables have besides ours: flink means those of Flink's State Catalog."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotSettings:
+    """Limits of how many queries run and wait."""
+
+    max_running: int = _setting(
+        0,
+        "Most queries that run at the same time, besides half as many key lookups; "
+        "0 means 4 per core, at least 8.",
+    )
+    max_running_per_user: int = _setting(
+        0, "Most queries of one user that run at the same time; 0 means half of max_running."
+    )
+    max_stalled: int = _setting(4, "Most idle queries that may hold a worker; the longest idle is cancelled.")
+    max_queued: int = _setting(1000, "Most queries that wait to run; further ones are refused with HTTP 429.")
+    max_queued_per_user: int = _setting(500, "Most queries of one user that wait to run.")
+    large_scan_bytes: int = _setting(
+        64 * 1024 * 1024,
+        "Bytes read above which a query counts as large; large queries take at most half of the slots.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteSettings:
+    """Settings of the savepoints that clients write over HTTP, each in a process of its own."""
+
+    # A text, as the path map is: the command line gives it several times, the other sources separate its parts.
+    root: str = _setting(
+        "",
+        "Directory below which clients may write savepoints, as [LABEL=]DIR; it is served, too. The command line may give "
+        "several, elsewhere semicolons separate them. If empty, clients write nothing.",
+        "write_root",
+    )
+    running: int = _setting(2, "Most writes that run at the same time.", "max_writes")
+    queued: int = _setting(
+        20, "Most writes that wait to run; further ones are refused with HTTP 429.", "max_queued_writes"
+    )
+    timeout_s: float = _setting(
+        3600.0, "Seconds that a write may take, those in the queue included.", "write_timeout_s"
+    )
+    memory: str = _setting(
+        "", "Most memory of the process of a write, such as 4GB; if empty, that of a worker.", "write_memory"
+    )
+    size_bytes: int = _setting(
+        0,
+        "Most bytes that a write may put into its target, links to the source's files not counted, and again into temporary "
+        "files, also in a dry run; 0 means that there is no limit.",
+        "max_write_bytes",
+    )
+    free_bytes: int = _setting(1 << 30, "Bytes of free disk below which a write stops.", "write_free_bytes")
+    history_length: int = _setting(
+        100, "Number of ended writes that the service remembers.", "write_history_length"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSettings:
+    """Limits of checks over HTTP, each in a process of its own."""
+
+    running: int = _setting(2, "Most checks that run at the same time.", "max_checks")
+    queued: int = _setting(
+        20, "Most checks that wait to run; further ones are refused with HTTP 429.", "max_queued_checks"
+    )
+    timeout_s: float = _setting(60.0, "Seconds that a check may take.", "check_timeout_s")
+    jar_bytes: int = _setting(
+        64 * 1024 * 1024, "Largest jar that a client may send to compare a savepoint with.", "max_jar_bytes"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSettings:
+    """Settings of the Model Context Protocol over HTTP."""
+
+    # A text and no flag, so that `--mcp off` reads well.
+    mode: str = _setting("on", "on or off: answer agents at /mcp, where the extra mcp is installed.", "mcp")
+    sessions: int = _setting(
+        500,
+        "Most sessions of agents, half of them of one user; further ones are refused with HTTP 429.",
+        "mcp_sessions",
+    )
+    idle_s: float = _setting(
+        900.0, "Seconds without a request after which the session of an agent ends.", "mcp_idle_s"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlinkSettings:
+    """Settings of the clusters of Flink whose jobs the service follows."""
+
+    # Texts, as the path map is: the command line gives them several times, the other sources separate their parts.
+    clusters: str = _setting(
+        "",
+        "REST API of a cluster whose jobs are followed, as [LABEL=]URL, such as prod=https://flink.example.com:8081. The command "
+        "line may give several, elsewhere semicolons separate them. Only asked, never changed.",
+        "flink",
+    )
+    token_file: str = _setting(
+        "",
+        "File with the bearer token of a cluster, as [LABEL=]FILE; without a label, for all clusters. It is read before each "
+        "request, and sent over https only, or to this machine.",
+        "flink_token_file",
+    )
+    ca_file: str = _setting(
+        "", "File with the authorities that sign the certificates of clusters, in PEM.", "flink_ca_file"
+    )
+    certificate: str = _setting(
+        "", "File with the certificate that clusters ask us for, in PEM.", "flink_certificate"
+    )
+    key: str = _setting(
+        "",
+        "File with the private key of that certificate, in PEM, if it is not in the same file.",
+        "flink_key",
+    )
+    path_map: str = _setting(
+        "",
+        "Paths as the clusters see them, as OLD=NEW: what is below OLD there is below NEW here. The command line may give "
+        "several, elsewhere semicolons separate them.",
+        "flink_path_map",
+    )
+    poll_s: float = _setting(2.0, "Seconds between two looks at a cluster.", "flink_poll_s")
+    timeout_s: float = _setting(10.0, "Seconds that one answer of a cluster may take.", "flink_timeout_s")
+    savepoints: bool = _setting(
+        False,
+        "Let clients have savepoints taken: all, if the service needs no credentials, else those with a grant such as "
+        "savepoints:prod/*.",
+        "flink_savepoints",
+    )
+    savepoint_directory: str = _setting(
+        "",
+        "Directory for these savepoints, as the cluster sees it; if empty, that of the cluster's own settings.",
+        "flink_savepoint_directory",
+    )
+    savepoint_timeout_s: float = _setting(
+        3600.0, "Seconds after which the service watches a savepoint no more.", "flink_savepoint_timeout_s"
+    )
+    open_savepoints: int = _setting(
+        4, "Most savepoints that clients wait for; further ones are refused with HTTP 429.", "max_savepoints"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSettings:
+    """Settings of the worker processes that run the queries of the service."""
+
+    count: int = _setting(
+        0, "Least number of worker processes that wait for queries; 0 means two more than cores.", "workers"
+    )
+    memory: str = _setting(
+        "",
+        "Most memory of a worker process, such as 4GB. If empty, 80 % of the machine's memory divided by max_running, "
+        "at least 512MB.",
+        "worker_memory",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuckDBSettings:
+    """Settings of DuckDB, and the threads that the readers share with it."""
+
+    memory_limit: str = _setting(
+        "",
+        "Most memory of DuckDB, such as 4GB. If empty, 60 % of worker_memory in the service, "
+        "and 80 % of the machine's memory on the command line; 128MB, or 48MB a thread, for write and create.",
+    )
+    # A text, because DuckDB parses it.
+    max_temp_size: str = _setting("100GB", "Most disk space that DuckDB may use in temp_directory.")
+    threads: int = _setting(0, "Threads of DuckDB and of the readers; 0 means one per core.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageSettings:
+    """Settings of where savepoints and temporary files are."""
+
+    temp_directory: str = _setting(
+        "",
+        "Directory for large sorts and groups and for unread answers; if empty, the system's temporary directory.",
+    )
+    rescan_after_s: float = _setting(5.0, "Seconds between two searches of the roots for new savepoints.")
+    path_map: str = _setting(
+        "",
+        "Moved files, as OLD=NEW: what savepoints refer to below OLD is below NEW. Separated by semicolons.",
+    )
+    jar: str = _setting(
+        "",
+        "Jars of the job, separated by semicolons. Their classes say how objects are laid out that the savepoint does not "
+        "describe: those that Kryo wrote, and those of subclasses of POJOs. Nothing in them is run.",
+    )
+    allow_http: bool = _setting(False, "Read savepoints at http:// and https:// addresses.")
+    file_cache_directory: str = _setting(
+        "",
+        "Directory for fetched RocksDB files; if empty, a folder in the system's temporary directory.",
+    )
+    file_cache_bytes: int = _setting(4 << 30, "Most bytes of fetched RocksDB files that are kept.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheSettings:
+    """Settings of the cache of decoded states."""
+
+    # A text and no flag, so that `--cache off` reads well; `--no-cache` is the same.
+    mode: str = _setting("on", "on or off: keep decoded states on disk for later queries.", "cache")
+    directory: str = _setting(
+        "", "Directory of the decoded states; if empty, the user's cache directory.", "cache_directory"
+    )
+    size_bytes: int = _setting(10 * 1024**3, "Most bytes of decoded states that are kept.", "cache_bytes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthSettings:
+    """Settings of authentication: API keys and an identity provider."""
+
+    allow_anonymous: bool = _setting(
+        False,
+        "Answer every client at every address without authentication; for services behind a proxy that decides.",
+    )
+    keys_file: str = _setting(
+        "", "File of API keys, written by `savepointdb keys`; if empty, the service asks for no key."
+    )
+    oidc_issuer: str = _setting(
+        "", "Identity provider whose tokens are accepted, such as https://login.example.com."
+    )
+    oidc_audience: str = _setting("", "Audience that a token must name.")
+    oidc_keys_url: str = _setting(
+        "", "Address of the provider's signing keys; if empty, the provider's configuration names it."
+    )
+    oidc_user_claim: str = _setting("sub", "Claim of a token that names the user.")
+    oidc_grants_claim: str = _setting(
+        "savepointdb", "Claim of a token that lists patterns of database names."
+    )
+    oidc_default_grants: str = _setting(
+        "", "Patterns of database names for tokens without that claim, separated by spaces."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """Settings of the logs."""
+
+    level: str = _setting(
+        "warning", "Least level that is logged: debug, info, warning or error.", "log_level"
+    )
+    format: str = _setting("text", "text, or json: one object per line.", "log_format")
+    audit: bool = _setting(
+        False, "Log every ended query and write: user, shape and duration, never a value.", "audit_log"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkOptions:
+    """Settings of Spark, as texts; `service.query.engines.spark` parses them."""
+
+    master: str = _setting(
+        "", "Spark's master, such as spark://host:7077, k8s://…, yarn or local[4].", "spark_master"
+    )
+    remote: str = _setting(
+        "", "Spark Connect server to use instead of a master, such as sc://host:15002.", "spark_remote"
+    )
+    python: str = _setting(
+        "", "Path of Python on Spark's workers; if empty, the path of this Python.", "spark_python"
+    )
+    options: str = _setting(
+        "",
+        "Further settings of Spark, such as 'spark.executor.memory=4g spark.executor.cores=4'.",
+        "spark_options",
+    )
+    export_directory: str = _setting(
+        "",
+        "Directory for long answers that Spark's executors write; it must have the same path for them and for this service.",
+        "spark_export_directory",
+    )
+    threshold_bytes: int = _setting(
+        0,
+        "Bytes read above which a query goes to Spark, if Spark has a cluster; 0 means the memory of this machine.",
+        "spark_threshold_bytes",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings, by group."""
+
+    server: ServerSettings = field(default_factory=ServerSettings, metadata={"title": "HTTP server"})
+    queries: QuerySettings = field(default_factory=QuerySettings, metadata={"title": "queries and answers"})
+    slots: SlotSettings = field(default_factory=SlotSettings, metadata={"title": "queries that run and wait"})
+    writes: WriteSettings = field(default_factory=WriteSettings, metadata={"title": "writing over HTTP"})
+    checks: CheckSettings = field(default_factory=CheckSettings, metadata={"title": "checks over HTTP"})
+    mcp: AgentSettings = field(default_factory=AgentSettings, metadata={"title": "agents over HTTP"})
+    flink: FlinkSettings = field(default_factory=FlinkSettings, metadata={"title": "live jobs of Flink"})
+    workers: WorkerSettings = field(default_factory=WorkerSettings, metadata={"title": "worker processes"})
+    duckdb: DuckDBSettings = field(default_factory=DuckDBSettings, metadata={"title": "DuckDB"})
+    storage: StorageSettings = field(
+        default_factory=StorageSettings, metadata={"title": "savepoints and temporary files"}
+    )
+    cache: CacheSettings = field(default_factory=CacheSettings, metadata={"title": "cache of decoded states"})
+    auth: AuthSettings = field(default_factory=AuthSettings, metadata={"title": "authentication"})
+    logs: LogSettings = field(default_factory=LogSettings, metadata={"title": "logs"})
+    spark: SparkOptions = field(default_factory=SparkOptions, metadata={"title": "Spark"})
+
+    @classmethod
+    def of(cls, **values: Any) -> Settings:
+        """Return the defaults with these values, by key: `Settings.of(max_rows=10, spark_master="yarn")`."""
+        return cls().replaced(values)
+
+    def replaced(self, values: Mapping[str, Any]) -> Settings:
+        """Return these settings with other values, by key.
+
+        Raises:
+            KeyError: a key that no setting has.
+        """
+        groups: dict[str, dict[str, Any]] = {}
+        for key, value in values.items():
+            setting = SETTINGS[key]
+            groups.setdefault(setting.group, {})[setting.name] = value
+        return replace(
+            self, **{group: replace(getattr(self, group), **below) for group, below in groups.items()}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One line of the table.
+
+    Attributes:
+        key: the name on the command line, in the environment and in the file; unique.
+        group: the field of `Settings`.
+        title: of the group, for people.
+        name: the field of the group.
+        default: its type is the type of the setting: str, int, float or bool.
+        meaning: the help text.
+    """
+
+    key: str
+    group: str
+    title: str
+    name: str
+    default: Any
+    meaning: str
+
+    @property
+    def kind(self) -> type[Any]:
+        """The type of the values."""
+        kind: type[Any] = type(self.default)
+        return kind
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return ENVIRONMENT_PREFIX + self.key.upper()
+
+    @property
+    def option(self) -> str:
+        """The option of the command line."""
+        return f"--{self.key.replace('_', '-')}"
+
+
+def _lines() -> Iterator[Setting]:
+    defaults = Settings()
+    for group in fields(Settings):
+        for below in fields(getattr(defaults, group.name)):
+            yield Setting(
+                key=below.metadata["key"] or below.name,
+                group=group.name,
+                title=group.metadata["title"],
+                name=below.name,
+                default=below.default,
+                meaning=below.metadata["help"],
+            )
+
+
+SETTINGS = {setting.key: setting for setting in _lines()}

@@ -1,0 +1,138 @@
+"""The arguments of the commands that look at several savepoints: history, diff, bisect, test.
+
+Like `service.cli` it imports only what it needs to parse arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from service.base import settings
+from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_engine, add_names, add_no_cache, add_output
+
+
+def add_history(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `savepointdb history`."""
+    parser.add_argument(
+        "path", metavar="PATH", help=f"{SOURCE} Of a folder with several jobs, --job names one."
+    )
+    parser.add_argument("key", metavar="KEY", help="Text, number, or JSON if the key has several fields.")
+    parser.add_argument(
+        "--job", metavar="NAME", help="Job whose checkpoints are read; if not given, the only one."
+    )
+    parser.add_argument("--operator", metavar="NAME", help="Only the states of this operator.")
+    parser.add_argument("--state", metavar="NAME", help="Only the states of this name.")
+    parser.add_argument(
+        "--last", type=int, metavar="N", help="Only the N newest checkpoints; if not given, all."
+    )
+    add_output(parser)
+    add_names(parser)
+    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
+    add_no_cache(parser)
+
+
+def add_diff(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `savepointdb diff`."""
+    parser.add_argument(
+        "before",
+        metavar="BEFORE",
+        help=f"[NAME=]PATH. {SOURCE} Of several the newest is compared; without AFTER, with the one before it in its job.",
+    )
+    parser.add_argument(
+        "after", metavar="AFTER", nargs="?", help="[NAME=]PATH of the other one, which may be of another job."
+    )
+    parser.add_argument(
+        "--operator", metavar="NAME", help="Compare the states of this operator: its uid, name or id."
+    )
+    parser.add_argument(
+        "--state",
+        metavar="NAME",
+        help="Show the rows of this state that differ; also a table such as timers.",
+    )
+    parser.add_argument(
+        "--key",
+        metavar="KEY",
+        help="Show the rows of this key that differ: text, number, or JSON if the key has several fields.",
+    )
+    add_output(parser)
+    add_names(parser)
+    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
+
+
+def add_bisect(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `savepointdb bisect`."""
+    parser.add_argument("path", metavar="ROOT", help="Folder with the checkpoints of a job, or of several.")
+    parser.add_argument(
+        "sql", metavar="SQL", help="Query that returns a row if something is wrong; - reads it."
+    )
+    parser.add_argument("--job", metavar="NAME", help="Job, if ROOT has several.")
+    for option, end in (("start", "Oldest"), ("end", "Newest")):
+        parser.add_argument(
+            "--from" if option == "start" else "--to",
+            dest=option,
+            metavar="CHECKPOINT",
+            help=f"{end} checkpoint to ask: 42, chk-42 or 2026-09-01T12:00:00Z; the {end.lower()} of all if not given.",
+        )
+    parser.add_argument(
+        "--check-all",
+        action="store_true",
+        help="Ask every checkpoint; otherwise once a checkpoint has a row, all later ones are taken to have one.",
+    )
+    parser.add_argument("--format", default="text", choices=("text", "json"), help="Format of the output.")
+    _add_asking(parser)
+
+
+def add_test(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `savepointdb test`."""
+    parser.add_argument(
+        "paths",
+        metavar="RULES PATH",
+        nargs="*",
+        help="Files of rules (.toml, .sql), and savepoints or folders with some; of a folder the newest one of each job is tested.",
+    )
+    parser.add_argument(
+        "--standard", action="store_true", help="Test the rules that come with savepointdb, too."
+    )
+    parser.add_argument("--print-standard", action="store_true", help="Show these rules, and test nothing.")
+    parser.add_argument(
+        "--rule", action="append", metavar="PATTERN", help="Test only rules of such names. May be repeated."
+    )
+    parser.add_argument(
+        "--param",
+        action="append",
+        metavar="NAME=VALUE",
+        help="Value of a parameter of rules. May be repeated.",
+    )
+    parser.add_argument(
+        "--previous", metavar="PATH", help="The savepoint before the only one that is tested."
+    )
+    parser.add_argument("--all", action="store_true", help="Test every savepoint of a folder.")
+    parser.add_argument(
+        "--fail-on",
+        default="error",
+        choices=("error", "warning", "info"),
+        help="Least severity of a violation that makes the exit code 1.",
+    )
+    parser.add_argument("--junit", metavar="FILE", help="File for a report as JUnit's XML.")
+    parser.add_argument("--json", metavar="FILE", help="File for a report as JSON; - for standard output.")
+    parser.add_argument("--watch", action="store_true", help="Go on with each new checkpoint, until Ctrl-C.")
+    parser.add_argument(
+        "--interval", type=float, default=10.0, metavar="SECONDS", help="Time between two looks with --watch."
+    )
+    parser.add_argument(
+        "--webhook",
+        metavar="URL",
+        help="URL that gets the report as JSON of each savepoint that fails, or is fine again.",
+    )
+    parser.add_argument(
+        "--webhook-header", metavar="FILE", help="File of headers for it, one a line: Authorization: Bearer …"
+    )
+    _add_asking(parser)
+
+
+def _add_asking(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that ask several savepoints the same."""
+    add_engine(parser, "Engine that runs the queries.")
+    add_names(parser)
+    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
+    add_no_cache(parser)

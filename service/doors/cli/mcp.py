@@ -1,0 +1,74 @@
+"""`savepointdb mcp`: tools for an agent, which starts this command and speaks the Model Context Protocol with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from argparse import Namespace
+from contextlib import closing
+from importlib import import_module
+from typing import NoReturn
+
+from readers import load_machine
+from service.base.settings import settings_of
+from service.doors.cli.compile import log_compilation
+from service.doors.cli.outcome import INTERRUPTED, WrongUsageError, ended
+from service.doors.cli.sources import cache_of, catalog_of
+from service.doors.http.api.state import Served
+from service.doors.mcp.missing import MISSING
+from service.query.engines.registry import open_engines
+from service.query.serving.registry import Queries
+from service.tasks.check.registry import Checks
+from service.tasks.saved.store import SavedQueries
+
+# As a shell tells of a process that a signal ended.
+_SIGNALLED = 128
+
+
+def main(options: Namespace) -> int:
+    """Serve until the client closes standard input; return the exit code."""
+    return ended(_serve, options)
+
+
+def _serve(options: Namespace) -> None:
+    try:
+        standardio = import_module("service.doors.mcp.standardio")
+    except ImportError as error:
+        raise WrongUsageError(MISSING) from error
+    sources = [*options.paths, *(options.root or ())]
+    if not sources:
+        raise WrongUsageError("expected PATH or --root: a savepoint, a checkpoint, or a folder with some")
+    chosen = settings_of(vars(options), os.environ)
+    logging.getLogger("savepointdb").addHandler(logging.NullHandler())
+    cache = cache_of(chosen, writes=False)
+    catalog = catalog_of(
+        sources,
+        options,
+        option="--root",
+        rescan_after_s=chosen.storage.rescan_after_s,
+        cache=cache,
+        may_be_empty=True,
+    )
+    if not catalog.databases:
+        print(f"savepointdb: there is no savepoint yet in {', '.join(sources)}", file=sys.stderr)
+    log_compilation()
+    # Beside the first messages of the client: it takes seconds where the decoder is not compiled yet.
+    threading.Thread(target=load_machine, name="machine", daemon=True).start()
+    if sys.stdin.isatty():
+        print(
+            "savepointdb: an agent starts this command, and speaks with it by standard input and output; Ctrl-C ends it",
+            file=sys.stderr,
+        )
+    checks, saved = Checks(chosen), SavedQueries(chosen.queries.saved_queries)
+    with closing(Queries(catalog, open_engines(chosen), chosen)) as queries, closing(checks):
+
+        def interrupted(number: int) -> NoReturn:
+            checks.close()
+            queries.close()
+            os._exit(INTERRUPTED if number == signal.SIGINT else _SIGNALLED + number)
+
+        served = Served(settings=chosen, catalog=catalog, queries=queries, checks=checks, saved=saved)
+        standardio.serve(served, interrupted)

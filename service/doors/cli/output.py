@@ -1,0 +1,258 @@
+"""Rows → standard output, a file, or a screen.
+
+A file and a pipe get every row, whole. A screen gets the first rows, in columns that fit; standard error tells what it does not show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, BinaryIO, Literal
+
+import orjson
+import pyarrow as pa
+
+from readers import json_text
+from service.doors.cli.outcome import WrongUsageError
+from service.doors.cli.progress import ProgressLine
+from service.query.encode import (
+    FORMATS,
+    counted,
+    fitting_columns,
+    html_lines,
+    markdown_lines,
+    printable,
+    split_suffix,
+    table_lines,
+    value_lines,
+)
+from service.query.sql.types import Column
+
+TABLE, LINE = "table", "line"
+MARKUP = {"markdown": markdown_lines, "html": html_lines}
+_MARKUP_SUFFIXES = {"md": "markdown", "markdown": "markdown", "html": "html", "htm": "html"}
+ROWS_ON_SCREEN = 40
+BINARY = frozenset({"arrow", "parquet"})
+
+
+def output_format(given: str | None, path: str | None) -> str:
+    """Return the format of the rows: the given one, or else the one that the suffix of the file names, or else `table`.
+
+    Raises:
+        WrongUsageError: the format is binary and the output a terminal.
+    """
+    name = given or suffix_format(path) or TABLE
+    if name in BINARY and screen_width(path) is not None:
+        raise WrongUsageError(f"{name} is not for terminals: name a file with --output, or redirect")
+    return name
+
+
+def suffix_format(path: str | None) -> str | None:
+    """Return the format of rows that the suffix of a file names; None for another suffix, and for standard output."""
+    suffix = suffix_of(path)
+    known = split_suffix(f".{suffix}")[1]
+    return _MARKUP_SUFFIXES.get(suffix) if known is None else known.name
+
+
+def suffix_of(path: str | None) -> str:
+    """Return the suffix of a file in lower case, without the dot; empty for standard output."""
+    return Path(path or "").suffix.removeprefix(".").casefold()
+
+
+def screen_width(path: str | None) -> int | None:
+    """Return the width of the terminal that gets the rows; None if they go elsewhere."""
+    return shutil.get_terminal_size().columns if path is None and sys.stdout.isatty() else None
+
+
+def json_object(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
+    """Return facts, and the rows of tables as arrays of objects, as one JSON object."""
+    head = orjson.dumps(facts, option=orjson.OPT_UTC_Z).decode().removesuffix("}")
+    rest = (f',"{name}":{_json_rows(table)}' for name, table in tables.items())
+    return f"{head}{''.join(rest)}}}"
+
+
+def _json_rows(table: pa.Table) -> str:
+    rows: Sequence[str] = json_text(table.to_struct_array().combine_chunks()).to_pylist()
+    return f"[{','.join(rows)}]"
+
+
+def write_rows(
+    columns: Sequence[Column],
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    format_name: str,
+    path: str | None,
+    progress: ProgressLine | None = None,
+    rows_on_screen: int | None = None,
+    screen: int | None = None,
+    appends: bool = False,
+) -> None:
+    """Write rows in a format.
+
+    Args:
+        columns: names and SQL types.
+        schema: the Arrow schema of the batches.
+        batches: the rows.
+        format_name: `table`, `line`, or a key of MARKUP or FORMATS.
+        path: the file to write; standard output if None.
+        progress: the line to hide while rows are written.
+        rows_on_screen: most rows of a table to show on a terminal; None for all.
+        screen: characters per line of a terminal; None for as many as it has.
+        appends: True if the rows follow what the file has.
+
+    Raises:
+        WrongUsageError: the file cannot be written.
+    """
+    width = screen_width(path)
+    if format_name in (TABLE, LINE) and width is not None:
+        _Screen(columns, schema, screen or width, progress).show(batches, format_name, rows_on_screen)
+    elif format_name == TABLE:
+        write_lines(table_lines(columns, schema, batches, whole=True), path, progress, appends=appends)
+    elif format_name == LINE:
+        write_lines(value_lines(columns, batches), path, progress, appends=appends)
+    elif format_name in MARKUP:
+        write_lines(MARKUP[format_name](columns, schema, batches), path, progress, appends=appends)
+    else:
+        _write(FORMATS[format_name].write(columns, schema, batches), path, progress, appends=appends)
+
+
+def write_lines(
+    lines: Iterable[str], path: str | None, progress: ProgressLine | None = None, *, appends: bool = False
+) -> None:
+    """Write lines of text.
+
+    Raises:
+        WrongUsageError: the file cannot be written.
+    """
+    _write((f"{line}\n".encode() for line in lines), path, progress, appends=appends)
+
+
+class _Screen:
+    """Rows on a terminal.
+
+    Args:
+        columns: names and SQL types.
+        schema: the Arrow schema of the batches.
+        width: characters per line.
+        progress: the line to hide while rows are shown.
+    """
+
+    def __init__(
+        self, columns: Sequence[Column], schema: pa.Schema, width: int, progress: ProgressLine | None
+    ) -> None:
+        self._columns = columns
+        self._schema = schema
+        self._width = width
+        self._progress = progress
+
+    def show(self, batches: Iterable[pa.RecordBatch], format_name: str, limit: int | None) -> None:
+        """Show the first rows, count the others, and tell what is not shown."""
+        rest = iter(batches)
+        if limit is None and format_name == LINE:
+            write_lines(value_lines(self._columns, rest), None, self._progress)
+            return
+        first, row_count = _first_rows(rest, ROWS_ON_SCREEN if limit is None else limit)
+        # The rows that a screen does not show are read all the same: only the last one knows the number of all.
+        first = first if limit is None else _sliced(first, limit)
+        shown = chain(first, rest if limit is None else ())
+        left_out: list[str] = []
+        if format_name == LINE:
+            write_lines(value_lines(self._columns, shown), None, self._progress)
+        else:
+            left_out = self._show_table(first, shown)
+        if limit is not None:
+            self._tell_rows(rest, row_count, limit)
+        if left_out:
+            names = printable(", ".join(left_out))
+            _tell(f"{counted(len(left_out), 'column')} left out: {names} (--format line shows every column)")
+
+    def _show_table(self, first: Sequence[pa.RecordBatch], shown: Iterable[pa.RecordBatch]) -> list[str]:
+        """Show a table, and return the names of the columns for which the screen has no room."""
+        numbers = fitting_columns(self._columns, self._schema, first, self._width)
+        columns = [self._columns[number] for number in numbers]
+        schema = pa.schema([self._schema.field(number) for number in numbers])
+        selected = (
+            pa.RecordBatch.from_arrays([batch.column(number) for number in numbers], schema=schema)
+            for batch in shown
+        )
+        write_lines(table_lines(columns, schema, selected, self._width), None, self._progress)
+        return [column.name for number, column in enumerate(self._columns) if number not in numbers]
+
+    def _tell_rows(self, rest: Iterable[pa.RecordBatch], row_count: int, limit: int) -> None:
+        shown = f" ({limit} shown)"
+        if self._progress:
+            self._progress.show()
+        try:
+            row_count += sum(batch.num_rows for batch in rest)
+        except KeyboardInterrupt:
+            self._hide_progress()
+            _tell(f"more than {counted(row_count, 'row')}{shown if row_count > limit else ''}")
+            raise
+        self._hide_progress()
+        _tell(f"{counted(row_count, 'row')}{shown if row_count > limit else ''}")
+
+    def _hide_progress(self) -> None:
+        if self._progress:
+            self._progress.hide()
+
+
+def _first_rows(batches: Iterator[pa.RecordBatch], wanted: int) -> tuple[list[pa.RecordBatch], int]:
+    """Take batches until they have so many rows; return them and the number of their rows."""
+    first, row_count = [], 0
+    for batch in batches:
+        first.append(batch)
+        row_count += batch.num_rows
+        if row_count >= wanted:
+            break
+    return first, row_count
+
+
+def _sliced(batches: Iterable[pa.RecordBatch], length: int) -> list[pa.RecordBatch]:
+    sliced = []
+    for batch in batches:
+        sliced.append(batch.slice(0, length))
+        length -= sliced[-1].num_rows
+    return sliced
+
+
+def _tell(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _write(
+    chunks: Iterable[bytes], path: str | None, progress: ProgressLine | None, *, appends: bool
+) -> None:
+    with _opened(path, "ab" if appends else "wb") as file:
+        # The next program in a pipe may write to the same terminal as the progress.
+        hides = progress is not None and path is None and not _is_regular_file(file)
+        for chunk in chunks:
+            if progress is not None and hides:
+                progress.hide()
+            file.write(chunk)
+        file.flush()
+
+
+def _is_regular_file(file: BinaryIO) -> bool:
+    try:
+        return S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _opened(path: str | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    try:
+        with Path(path).open(mode) as file:
+            yield file
+    except OSError as error:
+        raise WrongUsageError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,190 @@
+"""`savepointdb query`: run one statement over savepoints."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import readers
+from catalog import Catalog
+from service.base.settings import UNLIMITED, Settings, settings_of
+from service.doors.cli.compile import log_compilation
+from service.doors.cli.outcome import WrongUsageError, ended
+from service.doors.cli.output import LINE, ROWS_ON_SCREEN, TABLE, output_format, write_lines, write_rows
+from service.doors.cli.parser import dialect_of
+from service.doors.cli.progress import ProgressLine
+from service.doors.cli.sources import cache_of, catalog_of
+from service.query.encode import plan_lines, printable, size_text
+from service.query.engines.registry import open_engines
+from service.query.serving.history import QueryRecord
+from service.query.serving.query import Query
+from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
+from service.tasks.write.localfiles import LocalTables
+
+
+def main(options: Namespace) -> int:
+    """Run the statement; return the exit code."""
+    return ended(_query, options)
+
+
+def _query(options: Namespace) -> None:
+    format_name = output_format(options.format, options.output)
+    # What the catalog logs for a service, the answer says here.
+    logging.getLogger("savepointdb").addHandler(logging.NullHandler())
+    settings = settings_of(vars(options), os.environ, UNLIMITED)
+    asked = _statement(options, settings)
+    catalog = catalog_of(
+        options.savepoint, options, option="--savepoint", cache=cache_of(settings, writes=False)
+    )
+    database = options.database or asked.database
+    if database is not None:
+        # A name that is wrong is an error also where the statement names all its databases.
+        catalog.schema(database)
+    request = QueryRequest(
+        sql=asked.sql,
+        parameters=asked.parameters,
+        engine=options.engine,
+        max_rows=options.max_rows,
+        timeout_s=options.timeout_s,
+        dialect=asked.dialect,
+        schema=database,
+        allow_partial=options.allow_partial,
+        # A saved query is answered as the service answers it.
+        system_tables=LocalTables() if options.saved is None else None,
+    )
+    # A user who gives the number wants to see so many.
+    rows_on_screen = ROWS_ON_SCREEN if options.max_rows is None else None
+    with closing(queries_of(catalog, settings, has_deadline=options.timeout_s is not None)) as queries:
+        show_answer(
+            queries,
+            request,
+            format_name=format_name,
+            path=options.output,
+            rows_on_screen=rows_on_screen,
+        )
+
+
+def queries_of(catalog: Catalog, settings: Settings, *, has_deadline: bool) -> Queries:
+    """Return the queries of a command over a catalog; they must be closed."""
+    log_compilation()
+    if has_deadline:
+        # Before the deadline of a query counts: if the decoder is not compiled yet, this takes seconds.
+        readers.load_machine()
+    # A lookup needs no DuckDB. What somebody has set for DuckDB is checked at once, by opening it.
+    engines = open_engines(settings, later=settings.duckdb == type(settings.duckdb)())
+    return Queries(catalog, engines, settings)
+
+
+def show_answer(
+    queries: Queries,
+    request: QueryRequest,
+    *,
+    format_name: str,
+    path: str | None,
+    rows_on_screen: int | None = None,
+    screen: int | None = None,
+    appends: bool = False,
+) -> QueryRecord:
+    """Run a statement and write its rows; standard error gets what they do not say. Ctrl-C cancels the query.
+
+    Args:
+        queries: run it.
+        request: the statement and its limits.
+        format_name, path, rows_on_screen, screen, appends: as for `write_rows`.
+
+    Returns:
+        the query as it ended.
+
+    Raises:
+        QueryError: the statement means nothing, is not allowed, or fails.
+        WrongUsageError: the file cannot be written.
+    """
+    with queries.start(request) as query:
+        for warning in query.plan.assumed:
+            print(f"savepointdb: {warning}; --database names another", file=sys.stderr)
+        for warning in (*query.plan.skipped, *query.plan.notes):
+            print(f"savepointdb: {warning}", file=sys.stderr)
+        with ProgressLine(lambda: _progress(query)) as progress:
+            columns, schema = query.columns, query.schema
+            if query.plan.is_text and format_name in (TABLE, LINE):
+                write_lines(plan_lines(columns, query.batches()), path, progress, appends=appends)
+            else:
+                write_rows(
+                    columns,
+                    schema,
+                    query.batches(),
+                    format_name=format_name,
+                    path=path,
+                    progress=progress,
+                    rows_on_screen=rows_on_screen,
+                    screen=screen,
+                    appends=appends,
+                )
+        for file in query.incomplete:
+            print(f"savepointdb: {file.text()}", file=sys.stderr)
+        if query.truncated:
+            print(f"savepointdb: there are more than {query.row_count} rows", file=sys.stderr)
+        return query.record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Statement:
+    """The statement of a command: as it is given, or a saved one."""
+
+    sql: str
+    parameters: Mapping[str, Any]
+    database: str | None = None
+    dialect: str
+
+
+def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """Parse each `NAME=VALUE`.
+
+    Args:
+        option: the option, or the command of the shell, that they are given to.
+        texts: what is given.
+
+    Raises:
+        WrongUsageError: a text is something else, or has the name of another one.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name or name in found:
+            raise WrongUsageError(
+                f"{option}: expected NAME=VALUE, each name once, found {printable(text[:100])}"
+            )
+        found[name] = value
+    return found
+
+
+def _statement(options: Namespace, settings: Settings) -> _Statement:
+    if (options.sql is None) == (options.saved is None):
+        raise WrongUsageError("expected SQL or --saved, and not both")
+    given = named_values("--param", options.param or ())
+    if options.saved is not None:
+        if not settings.queries.saved_queries:
+            raise WrongUsageError("expected --saved-queries, the file of the saved query")
+        # Few commands have a saved query, and its modules take their time.
+        store = import_module("service.tasks.saved.store")
+        query = store.SavedQueries(settings.queries.saved_queries).get(options.saved)
+        sql, values = query.bound(given)
+        return _Statement(sql=sql, parameters=values, database=query.database, dialect=query.dialect)
+    sql = sys.stdin.read() if options.sql == "-" else options.sql
+    if given:
+        sql, given = import_module("service.tasks.saved.parameters").with_values(sql, given)
+    return _Statement(sql=sql, parameters=given, dialect=dialect_of(options, settings.queries.compat))
+
+
+def _progress(query: Query) -> str:
+    read, total = query.progress.bytes_read, query.progress.bytes_total
+    part = f", {min(100, read * 100 // total)} %" if total else ""
+    return f"{size_text(read)} read{part}, {query.elapsed_ms / 1000:,.0f} s"

@@ -1,0 +1,305 @@
+"""Statements and commands over savepoints that are open together, one after the other.
+
+The first one that fails ends its text, because what follows it may rest on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from catalog import Catalog
+from service.base.errors import Position, QueryError
+from service.base.settings import UNLIMITED, settings_of
+from service.doors.cli.outcome import INTERRUPTED, OK, WrongUsageError, ended, unexpected
+from service.doors.cli.output import ROWS_ON_SCREEN, output_format
+from service.doors.cli.parser import dialect_of
+from service.doors.cli.query import queries_of, show_answer
+from service.doors.cli.shell.dotcommands import run_command
+from service.doors.cli.shell.scripts import lines_of
+from service.doors.cli.shell.statements import command_of, statements_of
+from service.doors.cli.shell.view import View
+from service.doors.cli.sources import cache_of, catalog_of
+from service.query.encode import counted, printable
+from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
+from service.query.sql.parser import DIALECT
+from service.query.sql.schemas.named import schema_called
+from service.tasks.saved.store import SavedQueries
+from service.tasks.write.localfiles import LocalTables
+
+# A text without an end is no statement: the planner refuses it long before.
+_MOST_CHARACTERS = 1 << 24
+_DEEPEST_FILE = 16
+_USE = re.compile(r"""\s*USE\s+(?:"((?:[^"]|"")+)"|`([^`]+)`|([\w.@+-]+))\s*""", re.IGNORECASE)
+
+
+class _FailedFileError(Exception):
+    """A statement of a file failed.
+
+    Args:
+        path: the file.
+        code: the exit code.
+    """
+
+    def __init__(self, path: str, code: int) -> None:
+        super().__init__(f"{printable(path)} ends with this error; what follows in it was not run")
+        self.code = code
+
+
+class Console:
+    """Savepoints that the shell has opened, and how it shows answers.
+
+    Args:
+        options: the parsed command line.
+        is_terminal: True if a person types the statements.
+
+    Attributes:
+        catalog: the databases.
+        view: how answers are shown.
+        is_over: True once no more statements are wanted.
+
+    Raises:
+        ReaderError: a source does not exist, or none of them holds a savepoint.
+        CatalogError: there is no such database.
+        InvalidSettingError: a setting has a wrong value.
+        WrongUsageError: the sources have one name, or the output cannot be written.
+    """
+
+    catalog: Catalog
+
+    def __init__(self, options: Namespace, *, is_terminal: bool) -> None:
+        if not is_terminal:
+            output_format(options.format, options.output)
+        # What the catalog logs for a service, the answers say here.
+        logging.getLogger("savepointdb").addHandler(logging.NullHandler())
+        self._options = options
+        self._is_terminal = is_terminal
+        self._settings = settings_of(vars(options), os.environ, UNLIMITED)
+        self._queries: Queries | None = None
+        self._depth = 0
+        self.is_over = False
+        self.catalog = catalog_of(
+            options.paths,
+            options,
+            # Whoever stays sees new checkpoints come.
+            rescan_after_s=self._settings.storage.rescan_after_s if is_terminal else None,
+            cache=cache_of(self._settings, writes=is_terminal),
+        )
+        self.view = View(
+            mode=options.format,
+            dialect=dialect_of(options, self._settings.queries.compat),
+            engine=options.engine,
+            allows_partial=options.allow_partial,
+            max_rows=options.max_rows,
+            timeout_s=options.timeout_s,
+            # A user who gives the number wants to see so many.
+            rows_on_screen=ROWS_ON_SCREEN if options.max_rows is None else None,
+            database=self._first_database(options.database),
+        )
+        self.view.write_to(options.output)
+
+    def run(self, lines: Iterable[str]) -> int:
+        """Run the statements and commands of some lines; return the exit code of the first one that fails.
+
+        Args:
+            lines: each with its end. A command stands alone on its line; a statement ends with a semicolon, or with the lines.
+        """
+        waiting, first = "", 1
+        for line in lines:
+            if command_of(line) is not None and not statements_of(waiting).is_open:
+                waiting, first = "", first + waiting.count("\n") + 1
+                code = self._attempted(partial(run_command, self, line))
+            else:
+                waiting += line
+                if ";" not in line and len(waiting) < _MOST_CHARACTERS:
+                    continue
+                code, waiting, first = self._run_ended(waiting, first)
+            if code or self.is_over:
+                return code
+        if not statements_of(waiting).is_open:
+            return OK
+        return self._attempted(partial(self._run_statement, waiting, first))
+
+    def run_file(self, path: Path) -> None:
+        """Run the statements and commands of a file; the first one that fails ends it.
+
+        Raises:
+            WrongUsageError: the file cannot be read, or files read each other.
+        """
+        if self._depth >= _DEEPEST_FILE:
+            raise WrongUsageError(
+                f"expected at most {_DEEPEST_FILE} files that read each other, found more: {path}"
+            )
+        self._depth += 1
+        try:
+            with path.open(encoding="utf-8") as file:
+                code = self.run(lines_of(file, str(path)))
+        except OSError as error:
+            raise WrongUsageError(f"cannot read {printable(str(path))}: {error.strerror}") from error
+        finally:
+            self._depth -= 1
+        if code:
+            raise _FailedFileError(str(path), code)
+
+    def ask(self, sql: str) -> None:
+        """Run a statement in DuckDB's dialect and show its answer.
+
+        Raises:
+            QueryError: it fails.
+            WrongUsageError: the answer cannot be written.
+        """
+        self._show(sql, DIALECT)
+
+    def run_saved(self, name: str, given: Mapping[str, str]) -> None:
+        """Run a saved query, with texts for its parameters.
+
+        Raises:
+            WrongUsageError: no file of saved queries was given.
+            QueryError: there is no such query, or a parameter is missing or unknown.
+        """
+        path = self._settings.queries.saved_queries
+        if not path:
+            raise WrongUsageError("expected --saved-queries, the file of the saved query")
+        query = SavedQueries(path).get(name)
+        sql, values = query.bound(given)
+        self._show(sql, query.dialect, parameters=values, database=query.database, is_saved=True)
+
+    def use(self, name: str) -> None:
+        """Let tables that name no database be those of another one.
+
+        Raises:
+            CatalogError: there is no such database; near names in the error.
+        """
+        self.view.database = schema_called(self.catalog, name).name
+
+    def tell(self, message: str) -> None:
+        """Show a message to a person; a pipe needs none."""
+        if self._is_terminal:
+            print(message, file=sys.stderr)
+
+    def close(self) -> None:
+        """Close the engines."""
+        if self._queries is not None:
+            self._queries.close()
+
+    def _first_database(self, name: str | None) -> str | None:
+        """Return the database that tables without one are of; None if statements must name theirs."""
+        if name is not None:
+            return self.catalog.schema(name).name
+        # For the whole session: answers do not change because a newer checkpoint came.
+        newest = self.catalog.newest
+        return None if newest is None else newest.name
+
+    def _run_ended(self, text: str, first: int) -> tuple[int, str, int]:
+        """Run the statements that have ended; return the exit code, what is left of the text, and the line where that begins.
+
+        What is left keeps its column, behind blanks.
+        """
+        found = statements_of(text)
+        if not found.ended and len(text) >= _MOST_CHARACTERS:
+            return self._attempted(partial(self._run_statement, text, first)), "", first
+        for one in found.ended:
+            sql, line = _in_column(text, one.start, one.text), _line(text, one.start, first)
+            code = self._attempted(partial(self._run_statement, sql, line))
+            if code or self.is_over:
+                return code, "", first
+        start = found.rest.start
+        return OK, _in_column(text, start, found.rest.text), _line(text, start, first)
+
+    def _run_statement(self, sql: str, first: int) -> None:
+        """Run a statement that begins on a line of the input."""
+        used = _USE.fullmatch(sql)
+        if used is not None:
+            self.use(used[1].replace('""', '"') if used[1] else used[2] or used[3])
+            return
+        try:
+            self._show(sql, self.view.dialect)
+        except QueryError as error:
+            if error.position is not None:
+                error.position = Position(error.position.line + first - 1, error.position.column)
+            raise
+
+    def _show(
+        self,
+        sql: str,
+        dialect: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        database: str | None = None,
+        is_saved: bool = False,
+    ) -> None:
+        view = self.view
+        view.check()
+        if self._queries is None:
+            self._queries = queries_of(self.catalog, self._settings, has_deadline=view.timeout_s is not None)
+        request = QueryRequest(
+            sql=sql,
+            engine=view.engine,
+            max_rows=view.max_rows,
+            timeout_s=view.timeout_s,
+            dialect=dialect,
+            schema=database or view.database,
+            parameters=parameters or {},
+            allow_partial=view.allows_partial,
+            # A saved query is answered as the service answers it.
+            system_tables=None if is_saved else LocalTables(),
+        )
+        began = time.monotonic()
+        output = view.output
+        record = show_answer(
+            self._queries,
+            request,
+            format_name=view.format,
+            path=output,
+            rows_on_screen=view.rows_on_screen,
+            screen=view.width,
+            appends=view.appends,
+        )
+        view.answered()
+        if output is not None:
+            self.tell(
+                f"{counted(record.row_count, 'row')} written to {printable(output)}{view.contradiction}"
+            )
+        if view.shows_time:
+            print(f"time: {time.monotonic() - began:,.3f} s", file=sys.stderr)
+
+    def _attempted(self, action: Callable[[], None]) -> int:
+        """Run an action; report its error as commands do, and return the exit code."""
+        try:
+            code = ended(lambda _: self._until_cut(action), self._options)
+        except _FailedFileError as error:
+            if error.code != INTERRUPTED:
+                print(f"savepointdb: {error}", file=sys.stderr)
+            return error.code
+        except Exception as error:  # libraries raise anything, and the next statement may be fine
+            return unexpected(error, verbose=self._options.verbose)
+        if code == INTERRUPTED:
+            self.tell("savepointdb: cancelled")
+        return code
+
+    def _until_cut(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except BrokenPipeError:
+            # A reader of the output, such as `head`, has seen enough.
+            self.is_over = True
+            raise
+
+
+def _line(text: str, start: int, first: int) -> int:
+    """Return the line of an offset of a text that begins on a line."""
+    return first + text.count("\n", 0, start)
+
+
+def _in_column(text: str, start: int, part: str) -> str:
+    """Return a part of a text behind as many blanks as stand before it on its line."""
+    return " " * (start - (text.rfind("\n", 0, start) + 1)) + part

@@ -1,0 +1,103 @@
+"""What links share: parameters, and the answer: rows with an ETag, `304` for a client that has them, or headers alone for HEAD."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from anyio import to_thread
+from fastapi import Request
+from pydantic import Field
+from starlette.responses import Response
+from starlette.status import HTTP_304_NOT_MODIFIED
+
+from catalog import Catalog
+from service.base.errors import InvalidRequestError
+from service.doors.http.api.answers import JSON, answer
+from service.doors.http.api.linktags import matches, tag_of
+from service.doors.http.api.state import ServiceState
+from service.query.encode import Format
+from service.query.serving.query import Query as RunningQuery
+from service.query.serving.request import QueryRequest
+
+# An answer is data of its user: no other page may use it, and its address may hold a key.
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Vary": "Accept, Authorization",
+    "X-Content-Type-Options": "nosniff",
+}
+MostRows = Annotated[
+    int | None,
+    Field(ge=0, description="most rows; if not given, 10000 for JSON and all for other formats"),
+]
+Formulas = Annotated[
+    Literal["exact", "escape"] | None,
+    Field(description="`escape` keeps a spreadsheet from reading a text of CSV as a formula"),
+]
+UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "the client has this answer already"}}
+
+
+def check_each_once(request: Request) -> None:
+    """Check that no parameter of a link stands there twice: one of the two would be ignored.
+
+    Raises:
+        InvalidRequestError: one does.
+    """
+    if len(request.query_params.multi_items()) != len(request.query_params):
+        raise InvalidRequestError("expected each parameter of a link once, found one of them twice")
+
+
+async def link_answer(
+    request: Request, service: ServiceState, asked: QueryRequest, catalog: Catalog, wanted: Format, name: str
+) -> Response:
+    """Answer a link.
+
+    Args:
+        request: the HTTP request.
+        service: the service.
+        asked: the statement that the link means.
+        catalog: the databases that its user sees.
+        wanted: the format of the answer.
+        name: the name of a file with the answer, without its suffix.
+
+    Raises:
+        QueryError: the query is refused, or failed before the first rows.
+    """
+    known = request.headers.get("if-none-match")
+    if known is not None or request.method == "HEAD":
+        # Planned and not run: this costs no slot, and refuses as the query would be refused.
+        limits = service.settings.queries
+        plan = await to_thread.run_sync(partial(asked.plan, catalog, limits.max_sql_bytes, limits.compat))
+        tag = await to_thread.run_sync(tag_of, asked, plan, wanted)
+        headers = _headers(tag)
+        if known is not None and tag is not None and matches(tag, known):
+            return Response(status_code=HTTP_304_NOT_MODIFIED, headers=headers)
+        if request.method == "HEAD":
+            response = Response(media_type=wanted.media_type, headers=headers)
+            # The length is not known before the rows are, and 0 would mean an empty file.
+            del response.headers["Content-Length"]
+            return response
+    started, tag = await to_thread.run_sync(_started, service, asked, wanted)
+    response = await answer(request, service, started, wanted)
+    response.headers.update(_headers(None if started.incomplete else tag))
+    if wanted is not JSON:
+        response.headers["Content-Disposition"] = f'attachment; filename="{name}.{wanted.suffix}"'
+    return response
+
+
+def _started(service: ServiceState, asked: QueryRequest, wanted: Format) -> tuple[RunningQuery, str | None]:
+    started = service.queries.start(asked)
+    try:
+        return started, tag_of(asked, started.plan, wanted)
+    except BaseException:
+        started.close()
+        raise
+
+
+def _headers(tag: str | None) -> dict[str, str]:
+    if tag is None:
+        return _HEADERS | {"Cache-Control": "private, no-store"}
+    # A cache asks each time: a grant may end, and `latest` moves on.
+    return _HEADERS | {"Cache-Control": "private, no-cache", "ETag": tag}

@@ -1,0 +1,339 @@
+"""`/api/savepoints`: a script of statements over a database, or over nothing, → a new savepoint below a write root.
+
+`POST` starts a write; `GET …/{id}` returns its progress, and its report once it has one; `DELETE …/{id}` cancels it, and returns when
+nothing of it is left. With `dry_run` nothing is written, and the report says what would be. All calls but the list are refused unless
+the setting `write_root` is given.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
+
+from catalog import Catalog
+from doctor import Severity
+from service.base.errors import ForbiddenError, InvalidRequestError, WriteNotFoundError
+from service.base.principal import Identity, Principal
+from service.doors.http.api.state import Everybody, ServiceState, State, check_operator
+from service.doors.http.auth.user import Caller
+from service.doors.http.errors import FAILURES, ErrorBody, error_body
+from service.doors.operations.logs import audit_kill_of_write
+from service.query.serving.state import QueryState
+from service.tasks.write.serving.targets import target_of
+from service.tasks.write.serving.task import Phase
+from service.tasks.write.serving.write import WriteOrder, WriteRecord
+from service.tasks.write.statements.script import statements_of
+from service.tasks.write.writing import WriteRequest
+from writers import FilesMode
+
+router = APIRouter(prefix="/api/savepoints", tags=["writing"], responses=FAILURES)
+_LONGEST_CLIENT = 200
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+Rows = Annotated[int, Field(ge=0)]
+
+
+class WriteBody(BaseModel):
+    """A savepoint to write."""
+
+    # A misspelt condition must not be ignored.
+    model_config = ConfigDict(extra="forbid")
+
+    source: str | None = Field(
+        default=None,
+        max_length=1000,
+        description="name or alias of the database to write from; it is only read. Without it the savepoint has only what the "
+        "script creates, and needs `flink`",
+    )
+    target: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=4000,
+        description="directory to make, below a write root; if it is not absolute, below the first one. A dry run needs none",
+    )
+    sql: str = Field(description="statements with semicolons between them")
+    dry_run: bool = Field(default=False, description="say what would be written, and write nothing")
+    files: FilesMode = Field(
+        default=FilesMode.LINK,
+        description="how the files of the source come along: as links (copies where there are none), as copies, or not at all",
+    )
+    flink: str | None = Field(
+        default=None,
+        max_length=50,
+        description="Flink that will restore it, such as 1.20; the source's if not given",
+    )
+    expect: dict[str, Rows] = Field(
+        default_factory=dict, description="table → how many of its rows must change, or nothing is written"
+    )
+    allow_empty: bool = Field(
+        default=False, description="write also where a statement, or the script, finds nothing to change"
+    )
+    parallelism: int = Field(
+        default=1, ge=1, description="of operators that are created, whose statements do not say it"
+    )
+    max_parallelism: int = Field(default=128, ge=1, description="the same, for their key groups")
+
+
+class WriteProgressBody(BaseModel):
+    """How far a write is."""
+
+    phase: Phase
+    statements: int = Field(description="of the script; 0 before that is known")
+    statements_done: int
+    files: int = Field(description="files of the target so far")
+    bytes_written: int = Field(description="their bytes, links to the source's files not counted")
+
+
+class SampleBody(BaseModel):
+    """A row that a statement changed; names and values are texts."""
+
+    place: dict[str, str] = Field(description="the columns that tell the row from others")
+    before: dict[str, str] | None = Field(
+        description="the columns that changed; null for a row that is added"
+    )
+    after: dict[str, str] | None = Field(description="the same columns now; null for a row that is removed")
+
+
+class EffectBody(BaseModel):
+    """What one statement does."""
+
+    table: str
+    text: str = Field(description="what happens, and what Flink will do about it")
+    changed: int = Field(description="rows")
+    added: int
+    removed: int
+    key_groups: int = Field(description="key groups that have such rows")
+    samples: list[SampleBody]
+
+
+class OffsetBody(BaseModel):
+    """A row of `source_offsets` that changes."""
+
+    operator: str
+    split: str
+    before: int | None
+    after: int
+    meaning: str = Field(description="what the number stands for, as EARLIEST; empty for an offset")
+
+
+class SummaryBody(BaseModel):
+    """A new savepoint in numbers."""
+
+    operators: int
+    files: int = Field(description="its data files")
+    file_bytes: int = Field(description="their sizes together; linked ones take no space")
+    metadata_bytes: int
+    warnings: list[str] = Field(description="what Flink restores without a word, and may not be meant")
+
+
+class CheckFindingBody(BaseModel):
+    """One thing that is not fine in a new savepoint."""
+
+    severity: Severity
+    operator: str = Field(description="empty for the whole savepoint")
+    state: str = Field(description="empty for the whole operator")
+    rule: str
+    message: str
+    remedy: str
+
+
+class WrittenCheckBody(BaseModel):
+    """What a restore does with a new savepoint: it is checked against the job that wrote its source, as the script changes it."""
+
+    flink: str = Field(description="the version that restores it")
+    verdict: Severity
+    exit_code: int = Field(description="that of `savepointdb check`")
+    headline: str
+    advice: str
+    findings: list[CheckFindingBody] = Field(description="the worst first; the first hundred")
+
+
+class ReportBody(BaseModel):
+    """What a write does, or did."""
+
+    statements: list[EffectBody]
+    offsets: list[OffsetBody] = Field(description="the first thousand")
+    rows: int = Field(description="rows that all statements change, add or remove")
+    summary: SummaryBody
+    engine: str = Field(description="what made the state that changed; empty for the process that wrote")
+    check: WrittenCheckBody | None = Field(default=None, description="null for a dry run")
+
+
+class WriteStatus(BaseModel):
+    """A write and its progress."""
+
+    id: str
+    state: QueryState
+    source: str | None = Field(description="name of the database; null if the savepoint is made from nothing")
+    target: str | None = Field(description="the directory; null for a dry run")
+    database: str | None = Field(description="name of the new database; null for a dry run")
+    sql: str
+    dry_run: bool
+    files: FilesMode
+    user: str
+    created: float = Field(description="seconds since 1970")
+    queued_ms: float
+    elapsed_ms: float
+    progress: WriteProgressBody
+    report: ReportBody | None = Field(
+        default=None, description="once the write, or the dry run, has finished"
+    )
+    error: ErrorBody | None = None
+
+
+class WriteList(BaseModel):
+    """Writes, the latest first, without their reports; and where this user may write."""
+
+    may_write: bool = Field(description="whether this user may write at all, here")
+    write_roots: list[str] = Field(
+        description="directories below which the service writes; for users who may"
+    )
+    writes: list[WriteStatus]
+
+
+@router.post("", status_code=HTTP_202_ACCEPTED)
+async def write_savepoint(
+    body: WriteBody, request: Request, response: Response, service: State, caller: Caller
+) -> WriteStatus:
+    """Start to write a savepoint: a script over a database, or over nothing, → a new directory. Needs a grant to write both."""
+    client = request.headers.get("user-agent", "")[:_LONGEST_CLIENT]
+    # Databases and targets are looked up on the disk.
+    order = await to_thread.run_sync(_order, body, service, caller, client)
+    write = service.writes.start(order)
+    response.headers["Location"] = f"{router.prefix}/{write.id}"
+    return _status(write.record)
+
+
+@router.get("")
+def list_writes(
+    service: State,
+    caller: Caller,
+    everybody: Everybody = False,
+) -> WriteList:
+    """List the writes of this user, or of all users: open ones, and the latest ones that ended; and say where the user may write."""
+    if everybody:
+        check_operator(service, caller)
+    found = service.writes.all_records(caller) if everybody else service.writes.records(caller)
+    may_write = bool(service.writes.roots) and caller.writes
+    return WriteList(
+        may_write=may_write,
+        write_roots=[root.path for root in service.writes.roots] if may_write else [],
+        writes=[_status(record, has_report=False) for record in found],
+    )
+
+
+@router.get("/{write_id}")
+def describe_write(write_id: str, service: State, caller: Caller) -> WriteStatus:
+    """Return the progress or the report of a write."""
+    return _status(service.writes.find(write_id, caller))
+
+
+@router.delete("/{write_id}", status_code=HTTP_204_NO_CONTENT)
+async def cancel_write(write_id: str, service: State, caller: Caller) -> None:
+    """Cancel a write; nothing of it is left then. One that has finished stays. An operator ends the write of another user."""
+    try:
+        await to_thread.run_sync(service.writes.cancel, write_id, caller)
+    except WriteNotFoundError:
+        if not service.queries.may_operate(caller):
+            raise
+        killed = await to_thread.run_sync(service.writes.kill, write_id, caller)
+        if killed is not None:
+            audit_kill_of_write(caller.identity, killed)
+
+
+def _order(body: WriteBody, service: ServiceState, caller: Principal, client: str) -> WriteOrder:
+    """Return the checked order of a client.
+
+    Raises:
+        QueryError: the service writes nothing, the user may not, or the request makes no sense.
+    """
+    if not service.writes.roots:
+        raise ForbiddenError(
+            "this service writes no savepoints", hint="its owner can allow it with the setting write_root"
+        )
+    kinds = tuple(
+        _CAPITAL.sub(" ", type(one).__name__).upper()
+        for one in statements_of(body.sql, service.settings.queries.max_sql_bytes)
+    )
+    visible = service.catalog.visible(caller.sees)
+    source = _source(body, visible, caller)
+    if body.target is None and not body.dry_run:
+        raise InvalidRequestError("expected a target, the directory of the new savepoint, or dry_run")
+    target = None
+    if body.target is not None:
+        target = target_of(body.target, service.writes.roots)
+        if not caller.may_write(target.database):
+            raise ForbiddenError(f"expected a user who may write {target.database!r}", hint=_GRANT_HINT)
+    return WriteOrder(
+        request=WriteRequest(
+            sql=body.sql,
+            files=body.files,
+            flink=body.flink,
+            expected=body.expect,
+            database=source,
+            parallelism=body.parallelism,
+            max_parallelism=body.max_parallelism,
+            allow_empty=body.allow_empty,
+        ),
+        source=source,
+        databases=tuple(visible.known()),
+        target=None if body.dry_run else target,
+        kinds=kinds,
+        owner=Identity(caller.source, caller.name),
+        client=client,
+    )
+
+
+def _source(body: WriteBody, visible: Catalog, caller: Principal) -> str | None:
+    """Return the name of the database to write from; None if the savepoint is made from nothing.
+
+    Raises:
+        QueryError: the user may not write from it, or nothing says which Flink the new savepoint is for.
+    """
+    if body.source is not None:
+        name = visible.database(body.source).name
+        if not caller.may_write(name):
+            raise ForbiddenError(f"expected a user who may write from {name!r}", hint=_GRANT_HINT)
+        return name
+    if not caller.writes:
+        raise ForbiddenError("expected a user who may write", hint=_GRANT_HINT)
+    if body.flink is None:
+        raise InvalidRequestError(
+            "expected source, the database to write from, or flink, the Flink that a savepoint made from nothing is for"
+        )
+    return None
+
+
+def _status(record: WriteRecord, *, has_report: bool = True) -> WriteStatus:
+    order, progress = record.order, record.progress
+    return WriteStatus(
+        id=record.id,
+        state=record.state,
+        source=order.source,
+        target=order.target.path if order.target else None,
+        database=order.target.database if order.target else None,
+        sql=order.request.sql,
+        dry_run=order.target is None,
+        files=order.request.files,
+        user=order.owner.name,
+        created=record.created,
+        queued_ms=round(record.queued_ms, 3),
+        elapsed_ms=round(record.elapsed_ms, 3),
+        progress=WriteProgressBody(
+            phase=progress.phase,
+            statements=progress.statements,
+            statements_done=progress.statements_done,
+            files=progress.files,
+            bytes_written=progress.bytes_written,
+        ),
+        report=ReportBody(**record.report) if has_report and record.report is not None else None,
+        error=error_body(record.error) if record.error else None,
+    )
+
+
+_GRANT_HINT = "a grant such as write:prod/* allows it"

@@ -1,0 +1,98 @@
+"""The objects that all routers share; `service.doors.app` makes them, FastAPI injects them by type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+
+from catalog import Catalog
+from service.base.errors import ForbiddenError
+from service.base.principal import Principal
+from service.base.settings import Settings
+from service.doors.http.auth.user import Caller
+from service.doors.operations.metrics import Metrics
+from service.query.engines.workers import WorkerEngine
+from service.query.serving.registry import Queries
+from service.query.serving.starts import QueryStarts
+from service.tasks.check.registry import Checks
+from service.tasks.jobs.clusters import Clusters
+from service.tasks.jobs.triggers import Triggers
+from service.tasks.saved.store import SavedQueries
+from service.tasks.write.serving.compilation import Compilation
+from service.tasks.write.serving.registry import Writes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The objects that answer questions, in a service or without one.
+
+    Attributes:
+        settings: the limits.
+        catalog: the databases.
+        queries: the queries over them.
+        checks: the checks of clients.
+        saved: the saved queries.
+    """
+
+    settings: Settings
+    catalog: Catalog
+    queries: Queries
+    checks: Checks
+    saved: SavedQueries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState(Served):
+    """The objects of a service.
+
+    Attributes:
+        roots: folders from which clients may register savepoints.
+        starts: starts queries in threads.
+        metrics: its numbers for Prometheus.
+        workers: the local engine, in processes of its own.
+        writes: the savepoints that clients write.
+        compilation: compiles what writes need.
+        clusters: the clusters of Flink that it follows.
+        triggers: the savepoints that clients have Flink take.
+    """
+
+    roots: tuple[str, ...]
+    starts: QueryStarts
+    metrics: Metrics
+    workers: WorkerEngine
+    writes: Writes
+    compilation: Compilation
+    clusters: Clusters
+    triggers: Triggers
+
+
+async def _service_state(request: Request) -> ServiceState:
+    state: ServiceState = request.app.state.service
+    return state
+
+
+State = Annotated[ServiceState, Depends(_service_state)]
+
+
+Everybody = Annotated[
+    bool, Query(alias="all", description="also those of others; needs a grant such as `operator:prod/*`")
+]
+
+
+def check_operator(service: ServiceState, caller: Principal) -> None:
+    """Check that a user may see what others do.
+
+    Raises:
+        ForbiddenError: the user is no operator.
+    """
+    if not service.queries.may_operate(caller):
+        raise ForbiddenError("expected an operator", hint="a grant such as operator:prod/* makes one")
+
+
+async def _visible_catalog(service: State, principal: Caller) -> Catalog:
+    return service.catalog.visible(principal.sees)
+
+
+Visible = Annotated[Catalog, Depends(_visible_catalog)]

@@ -1,0 +1,187 @@
+"""The table of tools: what an agent reads of each, and what answers it.
+
+An agent pays for this text in each conversation, so each sentence must help to choose a tool, or to use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.errors import near_names
+from service.base.errors import QueryError, query_error_of
+from service.doors.http.api.state import Served
+from service.doors.mcp import catalogtools, querytools, savedtools, timetools
+from service.doors.mcp.arguments import (
+    Arguments,
+    Check,
+    DescribeDatabase,
+    DescribeTable,
+    Diff,
+    History,
+    ListDatabases,
+    LookupKey,
+    RunQuery,
+    RunSavedQuery,
+    arguments_of,
+    schema_of,
+)
+from service.doors.mcp.calls import Call
+from service.doors.mcp.results import ToolResult, failure_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool.
+
+    Attributes:
+        title: for people.
+        description: for the agent.
+        arguments: their class.
+        run: answers a call.
+        output: the members of the structured content → their types in JSON schema.
+    """
+
+    title: str
+    description: str
+    arguments: type[Arguments]
+    run: Callable[[Call, Any], Awaitable[ToolResult]]
+    output: Mapping[str, str]
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON schema of its arguments."""
+        return schema_of(self.arguments)
+
+    @property
+    def output_schema(self) -> dict[str, Any]:
+        """The JSON schema of its structured content."""
+        return {
+            "type": "object",
+            "properties": {name: {"type": kind} for name, kind in self.output.items()},
+            "required": list(self.output),
+        }
+
+
+async def called(tool: Tool, call: Call, values: Mapping[str, Any] | None) -> ToolResult:
+    """Return the result of a call; an error of what was asked is a result, too.
+
+    Raises:
+        Exception: the service is at fault.
+    """
+    try:
+        return await tool.run(call, arguments_of(tool.arguments, values))
+    except QueryError as error:
+        return failure_of(error)
+    except Exception as error:
+        found = query_error_of(error)
+        if found.status == _OUR_FAULT:
+            raise
+        return failure_of(found)
+
+
+def tools_of(served: Served) -> Mapping[str, Tool]:
+    """Return the tools that there are: saved queries have one only where some may be."""
+    return {name: tool for name, tool in TOOLS.items() if name != _SAVED or served.saved.is_open}
+
+
+def near_tools(name: str, tools: Mapping[str, Tool]) -> list[str]:
+    """Return the tools whose names are like a name that none has; all if none is."""
+    return list(near_names(name, tools) or tools)
+
+
+_OUR_FAULT = 500
+_SAVED = "run_saved_query"
+TOOLS: Mapping[str, Tool] = {
+    "list_databases": Tool(
+        title="List databases",
+        description="List the savepoints and checkpoints (each is a database) and the jobs that wrote them, newest first. Start here.",
+        arguments=ListDatabases,
+        run=catalogtools.list_databases,
+        output={"databases": "array", "jobs": "array", "total": "integer"},
+    ),
+    "describe_database": Tool(
+        title="Describe a database",
+        description="List the tables of a database. Each operator is a table, and each of its states is one, `operator__state`, "
+        "shown with its columns. Others tell about the savepoint: StateMeta, source_offsets, timers, files, xray, …",
+        arguments=DescribeDatabase,
+        run=catalogtools.describe_database,
+        output={"database": "string", "tables": "array", "total": "integer"},
+    ),
+    "describe_table": Tool(
+        title="Describe a table",
+        description="Columns and types of a table, its size and number of rows, a key of it as SQL writes it, its first rows, and its "
+        "quoted name for SQL.",
+        arguments=DescribeTable,
+        run=catalogtools.describe_table,
+        output={
+            "database": "string",
+            "table": "string",
+            "sql_name": "string",
+            "columns": "array",
+            "first_rows": "array",
+        },
+    ),
+    "query": Tool(
+        title="Run SQL",
+        description='Run one read-only statement of DuckDB\'s SQL. Tables are "database"."table"; quote names, as in '
+        '"chk-42"."aggregate__count". Without a database the only or newest one is read. `WHERE key = …` reads one key only. '
+        "diff('before', 'after', 'table') is a table of the rows that differ. Prefer aggregates (count, min, max, ORDER BY … LIMIT) to "
+        "many rows.",
+        arguments=RunQuery,
+        run=querytools.query,
+        output={"columns": "array", "rows": "array", "row_count": "integer", "truncated": "boolean"},
+    ),
+    _SAVED: Tool(
+        title="Run a saved query",
+        description="Run a query that people have saved under a name, with values for its parameters. Without a name: list them.",
+        arguments=RunSavedQuery,
+        run=savedtools.run_saved_query,
+        output={},
+    ),
+    "lookup_key": Tool(
+        title="Look up a key",
+        description="Everything that a database has of one key: each state of each operator, and timers. Fast however large it is. "
+        "Without a database the newest one is searched, and then the newest of each other job.",
+        arguments=LookupKey,
+        run=querytools.lookup_key,
+        output={"database": "string", "key": "string", "states": "array"},
+    ),
+    "diff": Tool(
+        title="Compare two databases",
+        description="What changed between two savepoints: rows added, removed and changed by state with samples, types, and offsets of "
+        "sources. Without arguments: the newest one and the one before it in its job.",
+        arguments=Diff,
+        run=timetools.diff,
+        output={
+            "before": "string",
+            "after": "string",
+            "is_equal": "boolean",
+            "headline": "string",
+            "states": "array",
+        },
+    ),
+    "history": Tool(
+        title="History of a key",
+        description="The values of one key in all checkpoints of a job, oldest first: since when is it wrong? Checkpoints in which nothing "
+        "changed are one row. SQL over all checkpoints: the schema of the job's history, whose tables have a column `_database`.",
+        arguments=History,
+        run=timetools.history,
+        output={"job": "string", "key": "string", "columns": "array", "rows": "array"},
+    ),
+    "check": Tool(
+        title="Check a restore",
+        description="Will Flink restore a savepoint (in another version or backend, or in a new job of which `against` are savepoints)? "
+        "Findings by operator and state, and what to do.",
+        arguments=Check,
+        run=timetools.check,
+        output={
+            "database": "string",
+            "outcome": "string",
+            "severity": "string",
+            "headline": "string",
+            "findings": "array",
+        },
+    ),
+}

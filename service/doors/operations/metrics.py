@@ -1,0 +1,199 @@
+"""Numbers of a service for Prometheus, in its text format.
+
+| name | kind | labels |
+|---|---|---|
+| savepointdb_queries_total | counter | state, engine, code (of the error) |
+| savepointdb_query_seconds | histogram | state; from the request to the last row found |
+| savepointdb_queue_seconds | histogram | |
+| savepointdb_read_bytes_total, savepointdb_answer_rows_total | counters | |
+| savepointdb_queries_open | gauge | state |
+| savepointdb_queries_stalled | gauge | ; queries that hold a worker while their rows are not read |
+| savepointdb_spooled_bytes | gauge | ; answers that wait on the disk |
+| savepointdb_databases | gauge | |
+| savepointdb_writes_total | counter | state, code (of the error) |
+| savepointdb_writes_open | gauge | state |
+| savepointdb_checks_total | counter | outcome, code (of the error) |
+| savepointdb_checks_open | gauge | ; checks that run or wait |
+| savepointdb_flink_looks_total | counter | cluster, outcome (answered, failed) |
+| savepointdb_flink_up | gauge | cluster; 1 if it answered the last time |
+| savepointdb_flink_age_seconds | gauge | cluster; since its last answer |
+| savepointdb_flink_jobs | gauge | cluster, state |
+| savepointdb_savepoints_total | counter | format, code (of the error); savepoints that clients asked for |
+| savepointdb_savepoints_open | gauge | |
+| process_* | several | ; numbers of the operating system for the serving process |
+
+Labels hold only names of states, engines and codes, and the labels of clusters in the settings, never a value of a user.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Count
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from catalog import Catalog
+from doctor import Outcome
+from service.query.serving.history import QueryRecord
+from service.query.serving.query import Query
+from service.query.serving.registry import Queries
+from service.query.serving.state import QueryState
+from service.tasks.check.registry import Checks
+from service.tasks.jobs.answers import STATES
+from service.tasks.jobs.clusters import Clusters
+from service.tasks.jobs.triggers import SavepointRecord, Triggers
+from service.tasks.write.serving.registry import Writes
+from service.tasks.write.serving.write import WriteRecord
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
+
+
+class Metrics:
+    """Counts queries that end; the state of running queries is read when Prometheus asks.
+
+    Args:
+        queries: queries of the service.
+        writes: its writes.
+        checks: its checks.
+        catalog: catalog of the service.
+        clusters: clusters of Flink that it follows.
+        triggers: savepoints that its clients ask for.
+    """
+
+    def __init__(
+        self,
+        queries: Queries,
+        writes: Writes,
+        checks: Checks,
+        catalog: Catalog,
+        clusters: Clusters,
+        triggers: Triggers,
+    ) -> None:
+        self._queries = queries
+        self._writes = writes
+        self._checks = checks
+        self._catalog = catalog
+        self._clusters = clusters
+        self._triggers = triggers
+        # Not the global registry: two applications in one process, as in tests, would collide.
+        self._registry = CollectorRegistry()
+        self._ended = Counter(
+            "savepointdb_queries", "queries that ended", ("state", "engine", "code"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "savepointdb_query_seconds",
+            "from the request to the last row found",
+            ("state",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._queued = Histogram(
+            "savepointdb_queue_seconds", "waiting for a slot", buckets=_SECONDS, registry=self._registry
+        )
+        self._bytes = Counter(
+            "savepointdb_read_bytes", "bytes of savepoints that were read", registry=self._registry
+        )
+        self._rows = Counter("savepointdb_answer_rows", "rows of answers", registry=self._registry)
+        self._written = Counter(
+            "savepointdb_writes", "writes that ended", ("state", "code"), registry=self._registry
+        )
+        self._checked = Counter(
+            "savepointdb_checks", "checks that ended", ("outcome", "code"), registry=self._registry
+        )
+        self._looks = Counter(
+            "savepointdb_flink_looks", "looks at clusters", ("cluster", "outcome"), registry=self._registry
+        )
+        self._savepoints = Counter(
+            "savepointdb_savepoints",
+            "savepoints that clients asked for",
+            ("format", "code"),
+            registry=self._registry,
+        )
+        ProcessCollector(registry=self._registry)
+        self._registry.register(self)
+        queries.add_observer(self.ended)
+        writes.add_observer(self.written)
+        checks.add_observer(self.checked)
+        clusters.add_observer(self.looked)
+        triggers.add_observer(self.triggered)
+
+    def ended(self, query: Query) -> None:
+        """Count a query that ended."""
+        record: QueryRecord = query.record
+        code = record.error.code if record.error else ""
+        self._ended.labels(record.state.value, record.engine, code).inc()
+        self._seconds.labels(record.state.value).observe(record.elapsed_ms / 1000)
+        self._queued.observe(record.queued_ms / 1000)
+        self._bytes.inc(record.progress.bytes_read)
+        self._rows.inc(record.row_count)
+
+    def written(self, record: WriteRecord) -> None:
+        """Count a write that ended."""
+        self._written.labels(record.state.value, record.error.code if record.error else "").inc()
+
+    def checked(self, outcome: str, code: str) -> None:
+        """Count a check that ended."""
+        # The process that answers has read what a client sent: its words are no labels.
+        self._checked.labels(outcome if outcome in _OUTCOMES else "", code).inc()
+
+    def looked(self, cluster: str, answered: bool) -> None:
+        """Count a look at a cluster."""
+        self._looks.labels(cluster, "answered" if answered else "failed").inc()
+
+    def triggered(self, record: SavepointRecord) -> None:
+        """Count a savepoint that a client asked for."""
+        self._savepoints.labels(record.form.value, record.error.code if record.error else "").inc()
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the current numbers, as the registry of Prometheus requests them."""
+        states = Count(self._queries.open_states())
+        open_ = GaugeMetricFamily("savepointdb_queries_open", "queries by state", labels=("state",))
+        for state in QueryState:
+            open_.add_metric((state.value,), states[state])
+        yield open_
+        yield GaugeMetricFamily(
+            "savepointdb_queries_stalled",
+            "queries that hold a worker while their rows are not read",
+            self._queries.blocked,
+        )
+        yield GaugeMetricFamily(
+            "savepointdb_spooled_bytes",
+            "bytes of answers that wait on the disk for their client",
+            self._queries.spool.size_bytes,
+        )
+        writes = Count(self._writes.open_states())
+        open_writes = GaugeMetricFamily("savepointdb_writes_open", "writes by state", labels=("state",))
+        for state in (QueryState.QUEUED, QueryState.RUNNING):
+            open_writes.add_metric((state.value,), writes[state])
+        yield open_writes
+        yield GaugeMetricFamily("savepointdb_checks_open", "checks that run or wait", self._checks.open)
+        yield GaugeMetricFamily(
+            "savepointdb_savepoints_open", "savepoints that clients wait for", self._triggers.open
+        )
+        yield GaugeMetricFamily(
+            "savepointdb_databases", "savepoints that are served", len(self._catalog.databases)
+        )
+        yield from self._of_clusters()
+
+    def _of_clusters(self) -> Iterable[Metric]:
+        up = GaugeMetricFamily("savepointdb_flink_up", "1 if it answered the last time", labels=("cluster",))
+        age = GaugeMetricFamily("savepointdb_flink_age_seconds", "since the last answer", labels=("cluster",))
+        jobs = GaugeMetricFamily("savepointdb_flink_jobs", "jobs by state", labels=("cluster", "state"))
+        for status in self._clusters.statuses:
+            up.add_metric((status.label,), status.error is None and status.last_seen_at is not None)
+            if status.last_seen_at is not None:
+                seconds = (datetime.now(UTC) - status.last_seen_at).total_seconds()
+                age.add_metric((status.label,), seconds)
+            # A cluster's own words are no labels.
+            states = Count(job.state if job.state in STATES else "OTHER" for job in status.jobs)
+            for state, count in sorted(states.items()):
+                jobs.add_metric((status.label, state), count)
+        yield from (up, age, jobs)
+
+    def text(self) -> bytes:
+        """Return all numbers in the text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,19 @@
+"""Trino's client protocol: every client of Trino can query savepoints. The catalog is `flink`, each savepoint a schema.
+
+In: `POST /v1/statement` with a statement and headers. Out: pages of JSON, each with the address of the next.
+
+Reading order:
+
+    session.py       headers → user, current catalog and schema, prepared statements
+    lexer.py         a text → its words, as far as statements about the session need them
+    statements.py    a text → an immediate answer, or a query to run; in Trino's dialect (`service.query.sql.dialects`)
+    show.py          the answers of SHOW
+    systemtables.py  information_schema and the catalog `system`
+    jdbctables.py    the tables of `system` that JDBC's DatabaseMetaData reads
+    types.py         Arrow types and values → Trino's
+    errors.py        QueryError → Trino's names and numbers of errors
+    pages.py         one statement from its first page to its last
+    router.py        HTTP
+
+Source: Trino's documentation of its client protocol, and requests of the clients: `trino` 0.340 (Python), trino-jdbc 484.
+"""

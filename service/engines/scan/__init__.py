@@ -1,6 +1,0 @@
-"""The scan itself in place of an engine: short statements (`service.sql.short`) need no other.
-
-work.py       what travels to the process that reads: a scan, and the statement over it
-execution.py  reads the scan, and keeps the rows that meet the conditions
-engine.py     ScanEngine: an `Engine` to the rest of the service
-"""

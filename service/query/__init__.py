@@ -1,0 +1,7 @@
+"""A SQL text → rows.
+
+sql/      a SQL text → a `Plan`: parsed once, every table resolved, only queries allowed
+encode/   rows → JSON, JSON lines, CSV, Arrow, Parquet, a table for people
+engines/  a `Plan` → rows: DuckDB, in processes of its own for HTTP, and Spark
+serving/  all queries of a service, each from start to end: slots, deadlines, answers, history
+"""

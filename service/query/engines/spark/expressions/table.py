@@ -1,0 +1,30 @@
+"""All expressions that are translated, and their handlers: any other expression is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from service.query.engines.spark.expressions import (
+    aggregates,
+    arithmetic,
+    casts,
+    conditions,
+    names,
+    nested,
+    texts,
+    times,
+)
+from service.query.engines.spark.expressions.terms import Handler
+
+HANDLERS: Mapping[type[exp.Expr], Handler] = {
+    **aggregates.HANDLERS,
+    **arithmetic.HANDLERS,
+    **casts.HANDLERS,
+    **conditions.HANDLERS,
+    **names.HANDLERS,
+    **nested.HANDLERS,
+    **texts.HANDLERS,
+    **times.HANDLERS,
+}

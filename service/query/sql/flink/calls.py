@@ -1,0 +1,203 @@
+"""Flink's functions: those that mean the same in DuckDB, and those that are rewritten. All others are refused by their names.
+
+Source: Flink's list of built-in functions (docs/dev/table/functions/systemFunctions), and the classes that run them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from service.base.errors import InvalidQueryError
+from service.query.sql.flink.macros import PREFIX
+from service.query.sql.trino.calls import call, constant, takes, text
+from service.query.sql.trino.calls import macro as trino_macro
+from service.query.sql.trino.patterns import of_joda
+
+_Arguments = Sequence[exp.Expr]
+_Rewrite = Callable[[str, _Arguments], exp.Expr]
+
+
+def macro(name: str, *arguments: exp.Expr) -> exp.Expr:
+    """Return a call of a macro of this dialect; NULL if an argument is NULL."""
+    return trino_macro(name, *arguments, prefix=PREFIX)
+
+
+def refused(name: str, hint: str | None = None) -> InvalidQueryError:
+    """Return the error of a function that is not known here."""
+    return InvalidQueryError(
+        f"Flink's function {name.upper()}() is not known here",
+        hint=hint or "docs/upstream.md lists those that are; the dialect duckdb has all of DuckDB's",
+        code="NOT_SUPPORTED",
+    )
+
+
+def rewritten(name: str, arguments: _Arguments) -> exp.Expr | None:
+    """Return what a function is in DuckDB; None if it is the same.
+
+    Raises:
+        InvalidQueryError: it is not known here, or has other arguments.
+    """
+    folded = name.lower()
+    if folded in SAME:
+        return None
+    found = REWRITTEN.get(folded)
+    if found is None:
+        raise refused(name)
+    return found(folded, arguments)
+
+
+def _renamed(new: str, *counts: int) -> _Rewrite:
+    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
+        takes(name.upper(), arguments, *counts)
+        return call(new, *arguments)
+
+    return rewrite
+
+
+def _macro(*counts: int) -> _Rewrite:
+    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
+        takes(name.upper(), arguments, *counts)
+        return macro(name, *arguments)
+
+    return rewrite
+
+
+def _field(part: str) -> _Rewrite:
+    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
+        takes(name.upper(), arguments, 1)
+        return exp.Extract(this=exp.var(part), expression=arguments[0])
+
+    return rewrite
+
+
+def _no_arguments(name: str) -> InvalidQueryError:
+    return InvalidQueryError(f"expected arguments of {name.upper()}(), found none", code="FUNCTION_NOT_FOUND")
+
+
+def _concat(name: str, arguments: _Arguments) -> exp.Expr:
+    if not arguments:
+        raise _no_arguments(name)
+    # DuckDB's passes over NULL.
+    first, *others = arguments
+    found: exp.Expr = first
+    for other in others:
+        found = exp.DPipe(this=found, expression=other, safe=True)
+    return exp.paren(found, copy=False) if others else found
+
+
+def _extremum(name: str, arguments: _Arguments) -> exp.Expr:
+    if not arguments:
+        raise _no_arguments(name)
+    # DuckDB's pass over NULL.
+    conditions = [exp.Is(this=argument.copy(), expression=exp.null()) for argument in arguments]
+    is_null = exp.or_(*conditions, copy=False) if len(conditions) > 1 else conditions[0]
+    return exp.Case(ifs=[exp.If(this=is_null, true=exp.null())], default=call(name, *arguments))
+
+
+def _if(name: str, arguments: _Arguments) -> exp.Expr:
+    takes(name.upper(), arguments, 3)
+    condition, then, otherwise = arguments
+    return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
+
+
+def listagg(node: exp.GroupConcat) -> exp.Expr:
+    """Return what LISTAGG is in DuckDB."""
+    return call("string_agg", node.this, node.args.get("separator") or text(","))
+
+
+def _average(name: str, arguments: _Arguments) -> exp.Expr:
+    takes(name.upper(), arguments, 1)
+    if isinstance(arguments[0], exp.Distinct):
+        raise refused(name, "AVG(DISTINCT x) is SUM(DISTINCT x) / COUNT(DISTINCT x)")
+    # Of integers Flink's is an integer.
+    return macro(name, *arguments)
+
+
+def _cardinality(name: str, arguments: _Arguments) -> exp.Expr:
+    takes(name.upper(), arguments, 1)
+    return trino_macro(name, *arguments)
+
+
+def _row(_name: str, arguments: _Arguments) -> exp.Expr:
+    fields = [
+        exp.PropertyEQ(this=exp.to_identifier(f"EXPR${number}", quoted=True), expression=argument)
+        for number, argument in enumerate(arguments)
+    ]
+    return exp.Struct(expressions=fields)
+
+
+def _substring(name: str, arguments: _Arguments) -> exp.Expr:
+    takes(name.upper(), arguments, 2, 3)
+    return macro("substr", *arguments)
+
+
+def _locate(name: str, arguments: _Arguments) -> exp.Expr:
+    takes(name.upper(), arguments, 2)
+    return call("instr", arguments[1], arguments[0])
+
+
+def _formatted(name: str, arguments: _Arguments) -> exp.Expr:
+    takes(name.upper(), arguments, 2)
+    value, pattern = arguments
+    return call("strftime", value, text(of_joda(constant(name.upper(), pattern))))
+
+
+def _moment(name: str, arguments: _Arguments) -> exp.Expr:
+    takes(name.upper(), arguments, 1, 2)
+    precision = arguments[1].name if len(arguments) == 2 else "3"
+    if precision not in ("0", "3"):
+        raise InvalidQueryError(
+            f"expected 0 or 3 as the precision of {name.upper()}(), found {precision}", code="NOT_SUPPORTED"
+        )
+    return macro(f"moment_of_{precision}", arguments[0])
+
+
+# By their names in small letters.
+REWRITTEN: dict[str, _Rewrite] = {
+    "array_agg": _renamed("list", 1),
+    "array_contains": _macro(2),
+    "array_max": _renamed("list_max", 1),
+    "array_min": _renamed("list_min", 1),
+    "array_reverse": _renamed("list_reverse", 1),
+    "avg": _average,
+    "cardinality": _cardinality,
+    "char_length": _renamed("length", 1),
+    "character_length": _renamed("length", 1),
+    "concat": _concat,
+    "date_format": _formatted,
+    "dayofmonth": _field("DAY"),
+    "dayofyear": _field("DOY"),
+    "greatest": _extremum,
+    "hour": _field("HOUR"),
+    "if": _if,
+    "ifnull": _renamed("coalesce", 2),
+    "least": _extremum,
+    "left": _macro(2),
+    "locate": _locate,
+    "minute": _field("MINUTE"),
+    "month": _field("MONTH"),
+    "quarter": _field("QUARTER"),
+    "regexp": _renamed("regexp_matches", 2),
+    "regexp_extract": _macro(2, 3),
+    "regexp_replace": _macro(3),
+    "second": _field("SECOND"),
+    "split_index": _macro(3),
+    "stddev_pop": _renamed("stddev_pop", 1),
+    "stddev_samp": _renamed("stddev_samp", 1),
+    "right": _macro(2),
+    "row": _row,
+    "substr": _substring,
+    "substring": _substring,
+    "to_timestamp_ltz": _moment,
+    "week": _field("WEEK"),
+    "year": _field("YEAR"),
+}
+# They mean the same in DuckDB.
+_SAME = """
+    abs acos asin atan atan2 ceil ceiling coalesce concat_ws cos cot count cume_dist degrees dense_rank exp first_value floor instr lag
+    last_value lead ln log10 log2 lower lpad map_keys map_values max md5 min mod ntile nullif percent_rank pi position power
+    radians rank repeat replace reverse round row_number rpad sha1 sha256 sign sin sqrt sum tan upper var_pop var_samp
+"""
+SAME = frozenset(_SAME.split())

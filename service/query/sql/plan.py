@@ -1,0 +1,274 @@
+"""The result of planning: a query whose tables are resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from catalog import Database, HistoryDatabase, PlannedTable, Predicate, Scan, Table
+from catalog.differences.databases import ComparedDatabases
+from catalog.predicate import ANYTHING
+from service.base.errors import ConditionsDifferError, Position
+from service.query.sql.incomplete import UnreadFile, unread_files
+from service.query.sql.parser import position_of_word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredicateGrounds:
+    """The parts of a statement that imply the predicate of a table, as texts of SQL.
+
+    Attributes:
+        conditions: conjuncts of WHERE and ON.
+        source: what stands behind FROM, if the predicate depends on joins.
+        commons: the common tables of constants that both name: what stands behind WITH.
+    """
+
+    conditions: tuple[str, ...] = ()
+    source: str = ""
+    commons: tuple[str, ...] = ()
+
+
+NO_GROUNDS = PredicateGrounds()
+
+
+# No slots: a cached property needs a dictionary.
+@dataclass(frozen=True, kw_only=True)
+class TableReference:
+    """A table at one place of a statement.
+
+    Attributes:
+        name: its name in the plan's query; unique for each place.
+        database: None for tables that are not part of a savepoint, such as those of `information_schema`.
+        table: the table to read.
+        columns: the columns that the statement may need; None for all.
+        predicate: the conditions that save reading.
+        grounds: the parts of the statement that imply them; DuckDB must read them in the same place.
+        allow_partial: whether rows of files that cannot be read may be left out.
+    """
+
+    name: str
+    database: Database | HistoryDatabase | ComparedDatabases | None
+    table: Table
+    columns: tuple[str, ...] | None = None
+    predicate: Predicate = ANYTHING
+    grounds: PredicateGrounds = NO_GROUNDS
+    allow_partial: bool = False
+
+    @property
+    def title(self) -> str:
+        """Its name for people, with its database."""
+        return self.name.partition(": ")[2]
+
+    @property
+    def databases(self) -> tuple[Database, ...]:
+        """The savepoints that it may read rows of."""
+        return () if self.database is None else self.database.databases_for(self.table, self.predicate)
+
+    @cached_property
+    def scan(self) -> Scan:
+        """The planned scan of the table. Its size, EXPLAIN and the engine all use this one plan.
+
+        Raises:
+            ReaderError: a state file that holds wanted rows cannot be opened.
+        """
+        return self.table.plan(self.predicate, allow_partial=self.allow_partial)
+
+
+class Reading(Protocol):
+    """A statement as an engine reads it: its tree, and its text in DuckDB's dialect."""
+
+    @property
+    def query(self) -> exp.Query:
+        """The parsed query; it calls its tables by the names in the plan."""
+
+    @property
+    def text(self) -> str:
+        """The text as it was given, with the same names of tables."""
+
+    @property
+    def whole(self) -> Plan | None:
+        """The plan for an engine; None if the plan of this statement is that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStatement:
+    """A statement that was read when it was planned."""
+
+    query: exp.Query
+    text: str
+    whole: None = None
+
+
+class UnreadStatement:
+    """A statement that is read when an engine wants it.
+
+    Args:
+        plan: plans it for an engine.
+    """
+
+    def __init__(self, plan: Callable[[], Plan]) -> None:
+        self._plan = plan
+
+    @cached_property
+    def whole(self) -> Plan:
+        """The plan for an engine.
+
+        Raises:
+            QueryError: a savepoint was removed meanwhile.
+        """
+        return self._plan()
+
+    @property
+    def query(self) -> exp.Query:
+        """See `Reading`."""
+        return self.whole.query
+
+    @property
+    def text(self) -> str:
+        """See `Reading`."""
+        return self.whole.text
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A condition that a scan applies exactly as DuckDB does.
+
+    Attributes:
+        column: of the scan.
+        sign: `=`, `<>`, `<`, `<=`, `>`, `>=`, or `IN`.
+        values: in the type of the column.
+    """
+
+    column: str
+    sign: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortStatement:
+    """Columns and conditions of one table: a scan answers them (`service.query.sql.short`).
+
+    Attributes:
+        columns: columns of the table that are the answer.
+        names: their names in the answer.
+        conditions: all must be true.
+        limit: most rows; None for all.
+        shape: the statement with `?` in place of every constant.
+    """
+
+    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    conditions: tuple[Comparison, ...]
+    limit: int | None
+    shape: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A statement that may run.
+
+    Attributes:
+        sql: the text as it was given.
+        reading: the query as an engine reads it; it calls its tables by the names in `tables`.
+        tables: the tables that the query reads.
+        prefix: `EXPLAIN`, `EXPLAIN ANALYZE`, `DESCRIBE`, `SUMMARIZE` or empty.
+        is_translated: True if the query was parsed from a translation of the text.
+        is_definition: True for SHOW CREATE TABLE.
+        assumed: what the planner assumed, in sentences for the client.
+        skipped: savepoints that an alias such as `latest` would mean if they could be read, in sentences for the client.
+        short: the statement, if a scan answers it.
+    """
+
+    sql: str
+    reading: Reading
+    tables: tuple[TableReference, ...]
+    prefix: str = ""
+    is_translated: bool = False
+    is_definition: bool = False
+    assumed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    short: ShortStatement | None = None
+
+    def in_full(self) -> Plan:
+        """Return the plan for an engine, also of a short statement.
+
+        Raises:
+            QueryError: a savepoint was removed meanwhile.
+        """
+        return self.reading.whole or self
+
+    def with_all_rows(self) -> Plan:
+        """Return the plan with scans of all rows, for an engine that reads the conditions of the scans differently.
+
+        Raises:
+            ConditionsDifferError: a scan was planned by another process, and lacks rows.
+        """
+        if any(
+            isinstance(found.table, PlannedTable) and not found.table.has_all_rows for found in self.tables
+        ):
+            raise ConditionsDifferError("the statement can be read in two ways: put its parts in parentheses")
+        return replace(self, tables=tuple(replace(found, predicate=ANYTHING) for found in self.tables))
+
+    @property
+    def query(self) -> exp.Query:
+        """The parsed query."""
+        return self.reading.query
+
+    @property
+    def text(self) -> str:
+        """The query in DuckDB's dialect."""
+        return self.reading.text
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All that a client should know of how its names were read."""
+        return self.assumed + self.skipped + self.notes
+
+    @property
+    def is_text(self) -> bool:
+        """True if the last column of the answer is a text of several lines."""
+        return self.is_definition or self.prefix.startswith("EXPLAIN")
+
+    def partial(self) -> Plan:
+        """Return the plan that leaves out the rows of files that cannot be read."""
+        return replace(self, tables=tuple(replace(table, allow_partial=True) for table in self.tables))
+
+    @property
+    def incomplete(self) -> tuple[UnreadFile, ...]:
+        """The files that cannot be opened, as far as the plan leaves out their rows."""
+        return tuple(
+            file
+            for reference in self.tables
+            if (reference.allow_partial or reference.table.leaves_out) and reference.database is not None
+            for file in unread_files(reference.title, reference.scan.unread)
+        )
+
+    @property
+    def databases(self) -> tuple[Database, ...]:
+        """The databases that the query reads, in the order of their names in the text."""
+        databases = {one.name: one for reference in self.tables for one in reference.databases}
+        return tuple(databases.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """Estimated bytes of savepoints that the query reads.
+
+        Raises:
+            ReaderError: a state file that holds wanted rows cannot be opened.
+        """
+        # Listings of the catalog read no bytes; to plan them is to make their rows, which an engine may not need.
+        return sum(reference.scan.bytes_total for reference in self.tables if reference.database is not None)
+
+    def position_of(self, name: str) -> Position | None:
+        """Return where a name first stands in the text."""
+        if self.is_translated:
+            return position_of_word(self.sql, name)
+        for identifier in self.query.find_all(exp.Identifier):
+            if identifier.name.casefold() == name.casefold() and "start" in identifier.meta:
+                return Position.of(self.sql, identifier.meta["start"])
+        return None

@@ -1,0 +1,403 @@
+"""Conditions of a SELECT that save reading → `Predicate`s for its tables.
+
+A predicate may leave out only rows that the SELECT drops anyway. So a condition is used only if all of this is true:
+
+* It is a conjunct of WHERE, or of ON if all joins are inner, and it is true for listed values only: `column = value`,
+  `column IN (…)`, or several of these on one column with OR between them.
+* Its column belongs to a table in FROM or JOIN, not in a subquery. Without rows on the inner side of an outer join, the join
+  gives rows with NULL, and these conditions are not true for NULL.
+* All joins are inner, left, right, full or cross. In an ASOF join, another row matches if one is missing.
+* There is no sample: it would be taken of other rows.
+* Fields of a struct count together: `key.f0 = … AND key.f1 = …` is `key = …` if all fields of the key are there.
+* Of the columns that tell checkpoints of a history apart, `<`, `<=`, `>`, `>=` and BETWEEN count, too (see `ranges.py`).
+* The value is a constant that compares with the column without a conversion of the column (see `literals.py`). If the key is
+  text, `key = 5` compares numbers, and `'05' = 5` is true.
+
+`column IN (SELECT …)` and an inner join on equality are such conditions if the other side is a table of constants, such as
+VALUES (see `constants.py`).
+
+A column that USING merges belongs to all tables that it is merged from. If all joins are inner, columns of the same type
+that the joins make equal share their values: a condition on the key of one table prunes the tables joined by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from catalog import Predicate
+from service.query.sql.constants import Constants, commons_of, constants_of
+from service.query.sql.literals import value_of
+from service.query.sql.ranges import ranges_of
+
+_SIDES = frozenset({"", "LEFT", "RIGHT", "FULL"})
+_KINDS = frozenset({"", "INNER", "OUTER", "CROSS"})
+
+_Column = tuple[str, str]  # alias of its table, name
+_Condition = tuple[tuple[_Column, ...], tuple[Any, ...]]
+_Values = dict[_Column, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """The parts of a SELECT that imply predicates.
+
+    Attributes:
+        conditions: conjuncts of WHERE and ON.
+        sources: FROM and the joins, if the predicates depend on them; else nothing.
+        commons: the common tables of constants that both name.
+    """
+
+    conditions: Sequence[exp.Expr] = ()
+    sources: Sequence[exp.Expr] = ()
+    commons: Sequence[exp.CTE] = ()
+
+
+def predicates_of(
+    select: exp.Select, schemas: Mapping[str, pa.Schema]
+) -> tuple[dict[str, Predicate], Grounds]:
+    """Return the predicates that a SELECT implies for its tables, and the parts of it that do.
+
+    Args:
+        select: its columns have no qualifier but an alias.
+        schemas: the tables of the catalog that stand plainly in its FROM and JOINs (`is_plain`), by casefolded alias.
+    """
+    joins: list[exp.Join] = select.args.get("joins") or []
+    if not schemas or not _keeps_rows(select, joins):
+        return {}, Grounds()
+    scope = _scope_of(select, joins, schemas)
+    all_inner = all(not join.side and join.kind in ("", "INNER", "CROSS") for join in joins)
+    conditions = [select.args["where"].this] if select.args.get("where") else []
+    if all_inner:
+        conditions += [join.args["on"] for join in joins if join.args.get("on")]
+    conjuncts = [conjunct for condition in conditions for conjunct in _conjuncts(condition)]
+    values = _values(conjuncts, scope)
+    fields, by_fields = _field_values(conjuncts, scope)
+    for column, allowed in fields.items():
+        values[column] = _both(values.get(column), allowed)
+    sources: list[exp.Expr] = []
+    if all_inner:
+        constants = _joined_constants(select, joins)
+        if constants or scope.merged:
+            sources = [select.args["from_"], *joins]
+        _meet_constants(values, [*_equal_sides(conjuncts), *_merged_sides(select, joins)], constants, scope)
+        _share(values, [*_equalities(conjuncts, scope), *scope.merged_pairs()], scope)
+    ranges, by_ranges = ranges_of(conjuncts, scope.find)
+    predicates = {
+        alias: Predicate(
+            {name: known for (owner, name), known in values.items() if owner == alias},
+            {name: known for (owner, name), known in ranges.items() if owner == alias},
+        )
+        for alias in schemas
+    }
+    others = [*by_fields, *by_ranges]
+    used = [conjunct for conjunct in conjuncts if _is_used(conjunct, scope) or conjunct in others]
+    return predicates, Grounds(used, sources, list(commons_of([*used, *sources])))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scope:
+    """The columns that names in the SELECT refer to.
+
+    Attributes:
+        schemas: the tables whose columns are known.
+        merged: name in a USING → the columns that it merges; empty if not all are known.
+        natural: True if NATURAL merges columns, so that a name without alias may be any of them.
+        aliases: casefolded aliases of all tables, also of those whose columns are not known.
+    """
+
+    schemas: Mapping[str, pa.Schema]
+    merged: Mapping[str, tuple[_Column, ...]]
+    natural: bool
+    aliases: frozenset[str] = frozenset()
+
+    def find(self, node: exp.Expr) -> tuple[_Column, ...]:
+        """Return the columns that a node refers to: several if they are merged, none if it is no column for certain."""
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            return ()
+        names = [part.name.casefold() for part in node.parts]
+        if len(names) == 2:
+            own = self.own(names[0], names[1])
+            return (own,) if own else ()
+        if len(names) != 1 or self.natural:
+            return ()
+        is_merged = names[0] in self.merged
+        columns = self.merged[names[0]] if is_merged else tuple(self.owners(self.schemas, names[0]))
+        is_certain = is_merged or len(columns) == 1
+        return columns if is_certain and len({self.type_of(column) for column in columns}) == 1 else ()
+
+    def find_field(self, node: exp.Expr) -> tuple[_Column, tuple[str, ...]] | None:
+        """Return a column and the path to the field of it that a node refers to; None if it is no field for certain."""
+        names = _path(node)
+        if len(names) < 2:
+            return None
+        # A table goes before a column of the same name.
+        width = 2 if names[0].casefold() in self.aliases else 1
+        columns = self.find(exp.column(*reversed(names[:width])))
+        return (columns[0], tuple(names[width:])) if len(columns) == 1 and len(names) > width else None
+
+    def owners(self, aliases: Iterable[str], folded: str) -> list[_Column]:
+        """Return the columns of this casefolded name in some of the tables."""
+        return [own for alias in aliases if (own := self.own(alias, folded))]
+
+    def own(self, alias: str, folded: str) -> _Column | None:
+        """Return the column of this casefolded name in a table; None if there is none."""
+        if alias in self.schemas:
+            for name in self.schemas[alias].names:
+                if name.casefold() == folded:
+                    return alias, name
+        return None
+
+    def type_of(self, column: _Column) -> pa.DataType:
+        alias, name = column
+        return self.schemas[alias].field(name).type
+
+    def merged_pairs(self) -> Iterator[tuple[_Column, _Column]]:
+        """Yield pairs of columns whose values USING makes equal."""
+        for columns in self.merged.values():
+            yield from pairwise(columns)
+
+
+def is_plain(node: exp.Table) -> bool:
+    """Return whether a table stands in FROM or JOIN as it is: not sampled, pivoted, renamed or in parentheses."""
+    alias = node.args.get("alias")
+    changed = any(node.args.get(name) for name in ("joins", "pivots", "sample", "laterals"))
+    direct = isinstance(node.parent, exp.From | exp.Join) and isinstance(node.parent.parent, exp.Select)
+    return direct and not changed and not (alias and alias.args.get("columns"))
+
+
+def _scope_of(select: exp.Select, joins: Sequence[exp.Join], schemas: Mapping[str, pa.Schema]) -> _Scope:
+    bare = _Scope(schemas=schemas, merged={}, natural=False)
+    merged: dict[str, list[_Column | None]] = {}
+    source = select.args.get("from_")
+    before = [source.this.alias.casefold()] if source else []
+    for join in joins:
+        alias = join.this.alias.casefold()
+        for identifier in join.args.get("using") or []:
+            name = identifier.name.casefold()
+            if name not in merged:
+                owners = bare.owners(before, name)
+                merged[name] = [owners[0] if len(owners) == 1 else None]
+            merged[name].append(bare.own(alias, name))
+        before.append(alias)
+    known = {
+        name: tuple(column for column in columns if column) if all(columns) else ()
+        for name, columns in merged.items()
+    }
+    return _Scope(
+        schemas=schemas,
+        merged=known,
+        natural=any(join.method == "NATURAL" for join in joins),
+        aliases=frozenset([*before, *schemas]),
+    )
+
+
+def _keeps_rows(select: exp.Select, joins: Sequence[exp.Join]) -> bool:
+    """Return whether FROM and JOINs allow rows to be left out."""
+    if select.args.get("sample") or select.args.get("laterals"):
+        return False
+    return all(
+        join.method in ("", "NATURAL") and join.side in _SIDES and join.kind in _KINDS for join in joins
+    )
+
+
+def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    condition = condition.unnest()
+    if isinstance(condition, exp.And):
+        for operand in condition.flatten():
+            yield from _conjuncts(operand)
+    else:
+        yield condition
+
+
+def _is_used(conjunct: exp.Expr, scope: _Scope) -> bool:
+    """Return whether a conjunct may limit the values of a column."""
+    if isinstance(conjunct, exp.EQ) and isinstance(conjunct.this, exp.Column):
+        return isinstance(conjunct.expression, exp.Column) or _condition(conjunct, scope) is not None
+    return _condition(conjunct, scope) is not None
+
+
+def _values(conjuncts: Iterable[exp.Expr], scope: _Scope) -> _Values:
+    values: _Values = {}
+    for conjunct in conjuncts:
+        columns, allowed = _condition(conjunct, scope) or ((), ())
+        for column in columns:
+            values[column] = _both(values.get(column), allowed)
+    return values
+
+
+def _path(node: exp.Expr) -> list[str]:
+    """Return the names of `key.f0.f1`; none if it is no such path."""
+    if isinstance(node, exp.Column) and all(isinstance(part, exp.Identifier) for part in node.parts):
+        return [part.name for part in node.parts]
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        before = _path(node.this.unnest())
+        return [*before, node.expression.name] if before else []
+    return []
+
+
+def _field_values(conjuncts: Sequence[exp.Expr], scope: _Scope) -> tuple[_Values, list[exp.Expr]]:
+    """Return the values of struct columns of which conjuncts give each field one value, and these conjuncts."""
+    given: dict[_Column, dict[tuple[str, ...], tuple[exp.Expr, exp.Expr]]] = {}
+    for conjunct in conjuncts:
+        if isinstance(conjunct, exp.EQ):
+            for field, constant in (
+                (conjunct.this, conjunct.expression),
+                (conjunct.expression, conjunct.this),
+            ):
+                found = scope.find_field(field)
+                if found is not None:
+                    column, path = found
+                    given.setdefault(column, {}).setdefault(
+                        tuple(map(str.casefold, path)), (constant, conjunct)
+                    )
+    values: _Values = {}
+    used: list[exp.Expr] = []
+    for column, fields in given.items():
+        constants = {path: constant for path, (constant, _) in fields.items()}
+        value = _struct_of(scope.type_of(column), constants)
+        if value is not None:
+            values[column] = (value,)
+            used += [conjunct for _, conjunct in fields.values()]
+    return values, used
+
+
+def _struct_of(
+    data_type: pa.DataType, constants: Mapping[tuple[str, ...], exp.Expr], path: tuple[str, ...] = ()
+) -> Any:
+    """Return the value whose fields are constants; None if one of them is not known for certain."""
+    if path in constants:
+        return value_of(constants[path], data_type)
+    if not pa.types.is_struct(data_type):
+        return None
+    names = [field.name.casefold() for field in data_type]
+    if len(set(names)) != len(names):
+        return None
+    members = {
+        field.name: _struct_of(field.type, constants, (*path, field.name.casefold())) for field in data_type
+    }
+    return None if None in members.values() else members
+
+
+def _both(known: tuple[Any, ...] | None, more: tuple[Any, ...]) -> tuple[Any, ...]:
+    return more if known is None else tuple(value for value in known if value in more)
+
+
+def _condition(node: exp.Expr, scope: _Scope) -> _Condition | None:
+    """Return a column and the values that it must have one of; None for any other condition."""
+    node = node.unnest()
+    if isinstance(node, exp.Or):
+        return _any_of([_condition(operand, scope) for operand in node.flatten()])
+    if isinstance(node, exp.EQ | exp.NullSafeEQ):
+        return _is_one_of(node.this, [node.expression], scope) or _is_one_of(
+            node.expression, [node.this], scope
+        )
+    if isinstance(node, exp.In) and not any(node.args.get(name) for name in ("unnest", "field")):
+        query = node.args.get("query")
+        if query is None:
+            return _is_one_of(node.this, node.expressions, scope)
+        columns = list((constants_of(query) or {}).values())
+        return _meets(scope.find(node.this), columns[0], scope) if len(columns) == 1 else None
+    return None
+
+
+def _meets(columns: tuple[_Column, ...], constants: Sequence[exp.Expr], scope: _Scope) -> _Condition | None:
+    """Return a column and the constants of another column that it must equal."""
+    if not columns:
+        return None
+    # NULL equals nothing.
+    known = [node for node in constants if not isinstance(node.unnest(), exp.Null)]
+    values = [value_of(node, scope.type_of(columns[0]), strict=True) for node in known]
+    return None if any(value is None for value in values) else (columns, _distinct(values))
+
+
+def _joined_constants(select: exp.Select, joins: Sequence[exp.Join]) -> dict[str, Constants]:
+    """Return the tables of constants in FROM and JOINs, by alias."""
+    source = select.args.get("from_")
+    nodes = [*([source.this] if source else []), *(join.this for join in joins)]
+    tables = {node.alias_or_name.casefold(): constants_of(node) for node in nodes}
+    return {alias: constants for alias, constants in tables.items() if alias and constants is not None}
+
+
+def _meet_constants(
+    values: _Values,
+    pairs: Iterable[tuple[exp.Expr, exp.Expr]],
+    constants: Mapping[str, Constants],
+    scope: _Scope,
+) -> None:
+    """Limit the values of columns that are joined to a table of constants.
+
+    Args:
+        values: of the columns; changed.
+        pairs: expressions that the statement makes equal.
+        constants: the tables of constants, by alias.
+        scope: of the SELECT.
+    """
+    for left, right in pairs:
+        for one, other in ((left, right), (right, left)):
+            if not isinstance(other, exp.Column) or len(other.parts) != 2:
+                continue
+            allowed = constants.get(other.table.casefold(), {}).get(other.name.casefold())
+            condition = None if allowed is None else _meets(scope.find(one), allowed, scope)
+            for column in condition[0] if condition else ():
+                values[column] = _both(values.get(column), condition[1] if condition else ())
+
+
+def _equal_sides(conjuncts: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    for conjunct in conjuncts:
+        if isinstance(conjunct, exp.EQ):
+            yield conjunct.this, conjunct.expression
+
+
+def _merged_sides(select: exp.Select, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """Yield the columns that USING makes equal, if two tables are joined: with more, a side may be a merged column."""
+    source = select.args.get("from_")
+    if source is not None and len(joins) == 1:
+        for name in joins[0].args.get("using") or []:
+            one, other = (
+                exp.column(name.name, table=table.alias_or_name) for table in (source.this, joins[0].this)
+            )
+            yield one, other
+
+
+def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Drop repeated values."""
+    # By `repr`, because lists and structs do not hash.
+    return tuple({repr(value): value for value in values}.values())
+
+
+def _any_of(conditions: Sequence[_Condition | None]) -> _Condition | None:
+    known = [condition for condition in conditions if condition is not None]
+    if len(known) != len(conditions) or len({columns for columns, _ in known}) != 1:
+        return None
+    return known[0][0], _distinct(value for _, values in known for value in values)
+
+
+def _is_one_of(left: exp.Expr, right: Iterable[exp.Expr], scope: _Scope) -> _Condition | None:
+    columns = scope.find(left)
+    if not columns:
+        return None
+    values = [value_of(node, scope.type_of(columns[0])) for node in right]
+    return None if any(value is None for value in values) else (columns, _distinct(values))
+
+
+def _equalities(conjuncts: Iterable[exp.Expr], scope: _Scope) -> Iterator[tuple[_Column, _Column]]:
+    """Yield pairs of columns that a conjunct makes equal."""
+    for conjunct in conjuncts:
+        if isinstance(conjunct, exp.EQ):
+            yield from pairwise(scope.find(conjunct.this)[:1] + scope.find(conjunct.expression)[:1])
+
+
+def _share(values: _Values, pairs: Iterable[tuple[_Column, _Column]], scope: _Scope) -> None:
+    """Give equal columns the values of each other."""
+    equal = [(one, other) for one, other in pairs if scope.type_of(one).equals(scope.type_of(other))]
+    # As many rounds as pairs: values reach every column along a chain of joins, whatever its order.
+    for _ in equal:
+        for one, other in [*equal, *((b, a) for a, b in equal)]:
+            if one in values:
+                values[other] = _both(values.get(other), values[one])

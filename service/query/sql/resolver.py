@@ -1,0 +1,453 @@
+"""The tables of a parsed query: the catalog's, those of `information_schema`, and those that a protocol adds.
+
+| name | table |
+|---|---|
+| `table` | of the default database: the one that the session names, or the only one, or the newest one under the roots |
+| `"database".table`, `flink."database".table` | of that database |
+| `information_schema.table` | lists the catalog |
+| `savepointdb.jobs`, `savepointdb.checkpoints` | list jobs, and savepoints and checkpoints |
+| the names of Flink's State Catalog | of that database, if they are asked for (`service.query.sql.tablefunctions.upstream`) |
+| `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.query.sql.tablefunctions.differences`) |
+
+In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
+engine may know by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from sqlglot import exp
+
+from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate, Table
+from catalog.differences.databases import ComparedDatabases
+from catalog.errors import near_names
+from catalog.predicate import ANYTHING
+from service.base.errors import (
+    DatabaseNotFoundError,
+    ForbiddenError,
+    InvalidQueryError,
+    Position,
+    QueryError,
+    TableNotFoundError,
+    near_names_hint,
+    query_error_of,
+)
+from service.query.sql.allowlist import check_table_function, check_tree
+from service.query.sql.edits import edited
+from service.query.sql.functions import DIFFERENCES
+from service.query.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
+from service.query.sql.parser import generated
+from service.query.sql.plan import NO_GROUNDS, Plan, PredicateGrounds, ReadStatement, TableReference
+from service.query.sql.pruning import is_plain, predicates_of
+from service.query.sql.remembered import RememberedQuery
+from service.query.sql.schemas.information_schema import CATALOG, INFORMATION_SCHEMA, information_schema_table
+from service.query.sql.schemas.listings import requested_databases
+from service.query.sql.schemas.named import JobTables, ListedSchema, Owner, listed_names, schema_called
+from service.query.sql.spellings import respell
+from service.query.sql.tablefunctions.calls import NameArgument
+from service.query.sql.tablefunctions.differences import PREVIOUS, DifferenceCall, difference_call, one_before
+from service.query.sql.tablefunctions.upstream import (
+    FLINK,
+    METADATA,
+    SAVEPOINT_METADATA,
+    STATE_CATALOG,
+    database_at,
+    metadata_call,
+    upstream_table,
+)
+
+
+class SystemTables(Protocol):
+    """Tables that a protocol has beside those of the catalog."""
+
+    def table(self, path: tuple[str, ...], databases: Sequence[str] | None) -> Table | None:
+        """Return the table that a path names; None if the path names no system table.
+
+        Args:
+            path: the parts of the name, casefolded.
+            databases: the databases of the catalog that the rows may describe; None for all.
+
+        Raises:
+            QueryError: the path names a system schema that has no such table.
+        """
+
+    def file(self, path: str) -> Table | None:
+        """Return the table of a file that FROM names by a text; None where files are not read: everywhere, unless this says more.
+
+        Raises:
+            QueryError: the file is none that can be read.
+        """
+        return None
+
+    def frame(self, name: str) -> Table | None:
+        """Return the data frame of this name in the program that asks; None where it has none, or has no frames: everywhere else.
+
+        Args:
+            name: as it is written. The catalog has no table of this name.
+
+        Raises:
+            QueryError: the frame cannot be read.
+        """
+        return None
+
+
+class Resolver:
+    """Finds the tables of one statement.
+
+    Args:
+        sql: the text, for positions in errors.
+        catalog: its databases.
+        schema: the database of tables without one; the only or the newest database if None.
+        system_tables: tables that hide those of the catalog.
+        compat: `flink` if tables may have the names of Flink's State Catalog, too.
+
+    Attributes:
+        assumed: what it assumed so far, in sentences for the client.
+        skipped: savepoints that an alias would mean if they could be read, in sentences for the client.
+        named: where the planned query names tables, as it does; calls of functions that become tables are not among them.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        catalog: Catalog,
+        schema: str | None,
+        system_tables: SystemTables | None,
+        compat: str = "",
+    ) -> None:
+        self._sql = sql
+        self._catalog = catalog
+        self._schema = schema
+        self._system_tables = system_tables
+        self._is_upstream = compat == FLINK
+        self.assumed: tuple[str, ...] = ()
+        self.skipped: tuple[str, ...] = ()
+        self.named: tuple[exp.Table, ...] = ()
+
+    def plan(self, query: exp.Query, prefix: str, text: str | None) -> Plan:
+        """Return the plan of a query; its tree is changed.
+
+        Args:
+            query: the tree of the query.
+            prefix: what stands before the query.
+            text: the text of the query, in which the identifiers of the tree have their positions; None if it has none.
+
+        Raises:
+            QueryError: the query has something that is not allowed, or a table that does not exist.
+        """
+        check_tree(query)
+        references: list[TableReference] = []
+        tables: dict[int, list[tuple[exp.Table, TableReference]]] = {}
+        for node in list(query.find_all(exp.Table, bfs=False)):
+            call = difference_call(node, self._sql) if isinstance(node.this, exp.Func) else None
+            at = metadata_call(node, self._sql) if self._is_upstream and call is None else None
+            if call is not None:
+                reference = self._difference(call, len(references) + 1)
+            elif at is not None:
+                reference = self._metadata(at, len(references) + 1)
+            elif isinstance(node.this, exp.Func):
+                check_table_function(node.this)
+                continue
+            # The tables of a WITH have no rows of their own: the tables inside of them are found, too.
+            elif is_common_table(node):
+                continue
+            else:
+                self.named += (node.copy(),)
+                reference = self._reference(node, len(references) + 1)
+            references.append(reference)
+            tables.setdefault(id(node.find_ancestor(exp.Select)), []).append((node, reference))
+        # First the names: predicates look for tables by their aliases.
+        edits = rename_tables(query, tables)
+        edits += respell(query, tables, text)
+        predicates = _predicates(query, tables)
+        nothing = ANYTHING, NO_GROUNDS
+        names = used_names(query)
+        return Plan(
+            sql=self._sql,
+            assumed=self.assumed,
+            skipped=self.skipped,
+            prefix=prefix,
+            reading=ReadStatement(query, generated(query) if text is None else edited(text, edits)),
+            tables=tuple(
+                replace(
+                    reference,
+                    columns=used_columns(reference.table.schema, names),
+                    predicate=predicates.get(reference.name, nothing)[0],
+                    grounds=predicates.get(reference.name, nothing)[1],
+                )
+                for reference in references
+            ),
+        )
+
+    def again(self, query: RememberedQuery) -> Plan | None:
+        """Return the plan of a query that was planned before; None if its names mean other tables now.
+
+        Raises:
+            QueryError: it names a table that does not exist.
+        """
+        tables = query.again(
+            [self._reference(node, number) for number, node in enumerate(query.nodes, start=1)]
+        )
+        if tables is None:
+            return None
+        return Plan(
+            sql=self._sql,
+            reading=query.reading,
+            tables=tables,
+            prefix=query.prefix,
+            assumed=self.assumed,
+            skipped=self.skipped,
+        )
+
+    def database(self, name: str, position: Position | None) -> Owner:
+        """Return the database of this name or alias.
+
+        Raises:
+            DatabaseNotFoundError: the catalog has no such database.
+        """
+        try:
+            schema = schema_called(self._catalog, name)
+        except CatalogError as error:
+            raise _at(query_error_of(error), position) from error
+        return self._database_of(schema)
+
+    def _database_of(self, schema: ListedSchema) -> Owner:
+        """Return the database of a schema; the client learns of newer ones that cannot be read."""
+        found = (
+            f'"{schema.name}" is "{schema.database.name}": "{one.name}" is newer, and cannot be read: '
+            f"{query_error_of(one.error).message}"
+            for one in schema.skipped
+        )
+        self.skipped = tuple(dict.fromkeys((*self.skipped, *found)))
+        return schema.database
+
+    def default_database(self, name: str, position: Position | None = None) -> Owner:
+        """Return the database of tables without one; warn if nothing but its age says that it is meant.
+
+        Args:
+            name: the table, for the error.
+            position: of the table in the text.
+
+        Raises:
+            InvalidQueryError: the session names no database, and there are several, none of them under a root.
+            DatabaseNotFoundError: the catalog has no database.
+        """
+        if self._schema is not None:
+            return self.database(self._schema, position)
+        database = self._catalog.default
+        if database is not None:
+            return database
+        known = self._catalog.databases
+        if not known:
+            raise DatabaseNotFoundError("there is no database: no savepoint was found", position=position)
+        latest = self._catalog.latest
+        if latest is not None:
+            newest = self._database_of(latest)
+            self.assumed = (
+                f'tables that name no database are read from "{newest.name}", the newest of {len(known)}',
+            )
+            return newest
+        raise InvalidQueryError(
+            f"{name!r} names no database, and there are {len(known)}",
+            hint=f'name one, such as "{known[0]}"; SHOW SCHEMAS lists them',
+            position=position,
+        )
+
+    def table(self, path: Sequence[str]) -> TableReference:
+        """Return the table of a name of one to three parts, the only one of its statement.
+
+        Raises:
+            QueryError: there is no such table.
+        """
+        parts = [exp.to_identifier(part, quoted=True) for part in path]
+        node = exp.Table(**dict(zip(("this", "db", "catalog"), reversed(parts), strict=False)))
+        return self._reference(node, 1)
+
+    def _reference(self, node: exp.Table, number: int) -> TableReference:
+        parts = [part.name for part in node.parts]
+        start = node.this.meta.get("start")
+        position = None if start is None else Position.of(self._sql, start)
+        # DuckDB would read the file that a string in FROM names.
+        if start is not None and self._sql[start] == "'":
+            return self._file(node, number, position)
+        # Before the catalog: `system.jdbc.tables` has three parts, as a table of a database has.
+        system = self._system_table(parts, node, position)
+        if system is not None:
+            return TableReference(name=f"{number}: {'.'.join(parts)}", database=None, table=system)
+        if len(parts) > 3 or (len(parts) == 3 and parts[0].casefold() not in self._catalog_names):
+            raise TableNotFoundError(
+                f"there is no table {'.'.join(parts)!r}",
+                hint=f'tables are named "database".table or {CATALOG}."database".table',
+                position=position,
+            )
+        qualifier = parts[-2] if len(parts) > 1 else None
+        if qualifier is not None and qualifier.casefold() == INFORMATION_SCHEMA:
+            listing = self._listing(parts[-1], node, position)
+            name = f"{number}: {INFORMATION_SCHEMA}.{listing.name}"
+            return TableReference(name=name, database=None, table=listing)
+        if qualifier is not None:
+            return self._of_database(self.database(qualifier, position), parts[-1], number, position)
+        assumed = self.assumed
+        try:
+            return self._of_database(self.default_database(parts[-1], position), parts[-1], number, position)
+        except (DatabaseNotFoundError, InvalidQueryError, TableNotFoundError):
+            # As in DuckDB, a table hides a data frame of its name.
+            frame = self._frame(parts[-1], number, position)
+            if frame is None:
+                raise
+            self.assumed = assumed
+            return frame
+
+    def _of_database(
+        self, database: Owner, name: str, number: int, position: Position | None
+    ) -> TableReference:
+        table = self._table(database, name, position)
+        read = None if isinstance(database, JobTables) else database
+        return TableReference(name=f"{number}: {database.name}.{table.name}", database=read, table=table)
+
+    @property
+    def upstream_databases(self) -> Sequence[str]:
+        """Names of the databases in Flink's State Catalog, if they are asked for."""
+        return self._catalog.upstream_names() if self._is_upstream else ()
+
+    def upstream_tables(self, database: Owner) -> Sequence[str]:
+        """Return the names of the tables of a database in Flink's State Catalog, if they are asked for.
+
+        Raises:
+            ReaderError: the savepoint cannot be opened.
+        """
+        return database.upstream_tables if self._is_upstream and isinstance(database, Database) else ()
+
+    @property
+    def _catalog_names(self) -> tuple[str, ...]:
+        return (CATALOG, STATE_CATALOG) if self._is_upstream else (CATALOG,)
+
+    def _metadata(self, argument: NameArgument, number: int) -> TableReference:
+        """Return the metadata of the database at a path, or of a name."""
+        database = database_at(self._catalog, argument.name) or self._one_database(argument)
+        name = f"{number}: {SAVEPOINT_METADATA}({database.name})"
+        return TableReference(
+            name=name, database=database, table=self._table(database, METADATA, argument.position)
+        )
+
+    def _difference(self, call: DifferenceCall, number: int) -> TableReference:
+        after = self._one_database(call.after)
+        before = self._before(call.before, after)
+        compared = ComparedDatabases(before, after)
+        wanted = call.table
+        try:
+            table = compared.table(None if wanted is None else wanted.name)
+        except NoSuchTableError as error:
+            failure = _at(query_error_of(error), None if wanted is None else wanted.position)
+            where = f"{before.name!r} or {after.name!r}"
+            failure.message = f"there is no table {error.name!r} in database {where}"
+            raise failure from error
+        names = [before.name, after.name, *([] if wanted is None else [table.name])]
+        return TableReference(
+            name=f"{number}: {DIFFERENCES}({', '.join(names)})", database=compared, table=table
+        )
+
+    def _before(self, argument: NameArgument, after: Database) -> Database:
+        """Return the database that a call compares with another one, which may be the one before it in its job."""
+        if argument.name.casefold() != PREVIOUS or self._catalog.claims(PREVIOUS):
+            return self._one_database(argument)
+        earlier, skipped = one_before(after, self._catalog.jobs())
+        self.skipped = tuple(dict.fromkeys((*self.skipped, *skipped)))
+        if earlier is not None:
+            return earlier
+        raise DatabaseNotFoundError(
+            f"there is no savepoint before {after.name!r} in its job that can be read",
+            position=argument.position,
+        )
+
+    def _one_database(self, argument: NameArgument) -> Database:
+        found = self.database(argument.name, argument.position)
+        if not isinstance(found, Database):
+            raise InvalidQueryError(
+                f"expected a savepoint to compare, found {argument.name!r}, which holds several",
+                hint="SHOW SCHEMAS lists all; name one of its savepoints",
+                position=argument.position,
+            )
+        return found
+
+    def _file(self, node: exp.Table, number: int, position: Position | None) -> TableReference:
+        path = node.name
+        try:
+            found = self._system_tables.file(path) if self._system_tables is not None else None
+        except QueryError as error:
+            raise _at(error, position) from error
+        if found is None:
+            raise ForbiddenError("reading files is not allowed", position=position)
+        # Columns may be qualified by the name of the table: counts.word FROM 'folder/counts.csv'.
+        node.this.set("this", found.name)
+        return TableReference(name=f"{number}: {path}", database=None, table=found)
+
+    def _frame(self, name: str, number: int, position: Position | None) -> TableReference | None:
+        try:
+            found = self._system_tables.frame(name) if self._system_tables is not None else None
+        except QueryError as error:
+            raise _at(error, position) from error
+        return None if found is None else TableReference(name=f"{number}: {name}", database=None, table=found)
+
+    def _system_table(self, parts: Sequence[str], node: exp.Table, position: Position | None) -> Table | None:
+        if self._system_tables is None:
+            return None
+        path = tuple(part.casefold() for part in parts)
+        try:
+            return self._system_tables.table(path, requested_databases(node, listed_names(self._catalog)))
+        except QueryError as error:
+            raise _at(error, position) from error
+
+    def _listing(self, name: str, node: exp.Table, position: Position | None) -> Table:
+        databases = requested_databases(node, listed_names(self._catalog))
+        try:
+            return information_schema_table(self._catalog, name, databases)
+        except NoSuchTableError as error:
+            raise _at(query_error_of(error), position) from error
+
+    def _table(self, database: Owner, name: str, position: Position | None) -> Table:
+        try:
+            found = upstream_table(database, name) if self._is_upstream else None
+            return found or database.table(name)
+        except NoSuchTableError as error:
+            failure = _at(query_error_of(error), position)
+            # A database may stand where a table is expected: FROM chk-41.
+            near = error.near or near_names(name, listed_names(self._catalog))
+            failure.message = f"there is no table {name!r} in database {database.name!r}"
+            failure.hint = near_names_hint(near) or f'SHOW TABLES FROM "{database.name}" lists its tables'
+            raise failure from error
+
+
+def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, tuple[Predicate, PredicateGrounds]]:
+    """Return the predicates of the tables and what implies them, by their names in the plan."""
+    predicates: dict[str, tuple[Predicate, PredicateGrounds]] = {}
+    for select in query.find_all(exp.Select):
+        references = {
+            node.alias.casefold(): reference
+            for node, reference in tables.get(id(select), [])
+            if is_plain(node)
+        }
+        schemas = {alias: reference.table.schema for alias, reference in references.items()}
+        found, grounds = predicates_of(select, schemas)
+        if all(predicate == ANYTHING for predicate in found.values()):
+            continue
+        try:
+            texts = PredicateGrounds(
+                conditions=tuple(map(generated, grounds.conditions)),
+                source=" ".join(map(generated, grounds.sources)).strip(),
+                commons=tuple(map(generated, grounds.commons)),
+            )
+        except QueryError:  # what has no text cannot be compared, so all rows are read
+            continue
+        for alias, predicate in found.items():
+            if predicate != ANYTHING:
+                predicates[references[alias].name] = predicate, texts
+    return predicates
+
+
+def _at(error: QueryError, position: Position | None) -> QueryError:
+    error.position = error.position or position
+    return error

@@ -1,0 +1,239 @@
+"""The grammar of short statements: few words, which DuckDB can read in one way only.
+
+    statement  = SELECT ("*" | item {"," item}) FROM name {"." name} [[AS] name] WHERE condition {AND condition} [LIMIT number] {";"}
+    item       = column [AS name]
+    condition  = column ("=" | "<>" | "!=" | "<" | "<=" | ">" | ">=") constant | column IN "(" constant {"," constant} ")"
+    column     = name ["." name]
+    constant   = text | whole number, either in parentheses or not
+
+A text with anything else, such as a comment, another operator, or a name that is a word of SQL and not in quotes, is not short. So
+nothing is parsed here that another parser could take for something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from service.query.sql.short.keywords import KEPT
+
+# A list of a hundred keys, and some.
+_LONGEST_TEXT = 10_000
+# Behind a sign of comparison, another sign would make a longer operator of both.
+_TOKEN = re.compile(
+    r"""[ \t\r\n]*(?:
+        (?P<text>'(?:[^'\\\x00]|'')*')
+      | (?P<quoted>"(?:[^"\x00]|"")+")
+      | (?P<number>-?[0-9]{1,18}(?![\w.]))
+      | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+      | (?P<sign>(?:<=|>=|<>|!=|[=<>*])(?![-+*/<>=~!@\#%^&|`?:])|[(),.;])
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+_BLANKS = " \t\r\n"
+_COMPARISONS = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})
+
+_Token = tuple[str, str]
+_Tokens = Sequence[_Token]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A column of the answer: the parts of its name, and its alias or an empty text."""
+
+    column: tuple[str, ...]
+    alias: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A condition.
+
+    Attributes:
+        column: the parts of its name.
+        sign: of the comparison; `IN` for a list.
+        constants: texts and numbers.
+    """
+
+    column: tuple[str, ...]
+    sign: str
+    constants: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShortText:
+    """The parts of a short statement.
+
+    Attributes:
+        items: columns of the answer; empty for all.
+        table: the parts of its name.
+        alias: of the table; empty for none.
+        conditions: all must be true.
+        limit: most rows; None for all.
+        shape: the statement with `?` in place of every constant.
+    """
+
+    items: tuple[Item, ...]
+    table: tuple[str, ...]
+    alias: str
+    conditions: tuple[Comparison, ...]
+    limit: int | None
+    shape: str
+
+
+def short_text(sql: str) -> ShortText | None:
+    """Return the parts of a short statement; None for any other text."""
+    tokens = _tokens(sql) if len(sql) <= _LONGEST_TEXT else None
+    if not tokens or _word(tokens[0]) != "SELECT":
+        return None
+    clauses = _clauses(tokens[1:])
+    if clauses is None:
+        return None
+    items = () if clauses["SELECT"] == [("sign", "*")] else _items(clauses["SELECT"])
+    table = _table(clauses["FROM"])
+    conditions = [_condition(part) for part in _parted(clauses["WHERE"], "AND")]
+    known = [condition for condition in conditions if condition is not None]
+    limit = _limit(clauses.get("LIMIT"))
+    if items is None or table is None or len(known) < len(conditions) or limit == _NO_LIMIT:
+        return None
+    return ShortText(items, *table, tuple(known), limit, _shape(tokens))
+
+
+def _tokens(sql: str) -> list[_Token] | None:
+    """Return the tokens of a text, without semicolons at its end; None if it has others than those of the grammar."""
+    found: list[_Token] = []
+    at = 0
+    while (match := _TOKEN.match(sql, at)) is not None:
+        kind = str(match.lastgroup)
+        found.append((kind, match[kind]))
+        at = match.end()
+    if sql[at:].strip(_BLANKS):
+        return None
+    while found and found[-1] == ("sign", ";"):
+        found.pop()
+    return found
+
+
+def _clauses(tokens: _Tokens) -> dict[str, list[_Token]] | None:
+    """Return the tokens behind SELECT, FROM, WHERE and LIMIT; None if they do not stand in this order, once each."""
+    found: dict[str, list[_Token]] = {"SELECT": []}
+    last = "SELECT"
+    for token in tokens:
+        word = _word(token)
+        if word in _CLAUSES:
+            if last != _CLAUSES[word]:
+                return None
+            last = word
+            found[last] = []
+        else:
+            found[last].append(token)
+    return found if "WHERE" in found else None
+
+
+def _items(tokens: _Tokens) -> tuple[Item, ...] | None:
+    items = []
+    for part in _parted(tokens, ","):
+        alias = ""
+        if len(part) > 2 and _word(part[-2]) == "AS":
+            alias = _name(part[-1]) or ""
+            if not alias:
+                return None
+            part = part[:-2]
+        column = _path(part, 2)
+        if column is None:
+            return None
+        items.append(Item(column, alias))
+    return tuple(items)
+
+
+def _table(tokens: _Tokens) -> tuple[tuple[str, ...], str] | None:
+    """Return the parts of the name of a table, and its alias."""
+    path = _path(tokens, 3)
+    if path is not None:
+        return path, ""
+    alias = _name(tokens[-1]) if len(tokens) > 1 else None
+    before = tokens[:-2] if len(tokens) > 2 and _word(tokens[-2]) == "AS" else tokens[:-1]
+    path = _path(before, 3)
+    return None if path is None or not alias else (path, alias)
+
+
+def _condition(tokens: _Tokens) -> Comparison | None:
+    for at, token in enumerate(tokens):
+        sign = "IN" if _word(token) == "IN" else token[1] if token[0] == "sign" else ""
+        if sign == "IN" or sign in _COMPARISONS:
+            column = _path(tokens[:at], 2)
+            constants = _constants(tokens[at + 1 :], is_list=sign == "IN")
+            return None if column is None or constants is None else Comparison(column, sign, constants)
+    return None
+
+
+def _constants(tokens: _Tokens, *, is_list: bool) -> tuple[str | int, ...] | None:
+    is_in_parentheses = len(tokens) > 2 and (tokens[0], tokens[-1]) == (("sign", "("), ("sign", ")"))
+    if is_list and not is_in_parentheses:
+        return None
+    inside = tokens[1:-1] if is_in_parentheses else tokens
+    found = [_constant(part) for part in _parted(inside, ",")]
+    known = tuple(constant for constant in found if constant is not None)
+    return known if len(known) == len(found) and (is_list or len(found) == 1) else None
+
+
+def _constant(tokens: _Tokens) -> str | int | None:
+    while len(tokens) == 3 and (tokens[0], tokens[-1]) == (("sign", "("), ("sign", ")")):
+        tokens = tokens[1:-1]
+    if len(tokens) != 1:
+        return None
+    kind, text = tokens[0]
+    if kind == "text":
+        return text[1:-1].replace("''", "'")
+    return int(text) if kind == "number" else None
+
+
+def _limit(tokens: _Tokens | None) -> int | None:
+    """Return the number behind LIMIT; None if there is no LIMIT, and -1 if something else stands there."""
+    if tokens is None:
+        return None
+    number = _constant(tokens)
+    return number if isinstance(number, int) and number >= 0 else _NO_LIMIT
+
+
+def _path(tokens: _Tokens, longest: int) -> tuple[str, ...] | None:
+    """Return the parts of a name with dots between them; None if the tokens are no such name."""
+    names = [_name(token) for token in tokens[::2]]
+    known = tuple(name for name in names if name)
+    is_path = len(tokens) % 2 == 1 and all(token == ("sign", ".") for token in tokens[1::2])
+    return known if is_path and len(known) == len(names) <= longest else None
+
+
+def _name(token: _Token) -> str | None:
+    kind, text = token
+    if kind == "quoted":
+        return text[1:-1].replace('""', '"')
+    return text if kind == "word" and text.upper() not in KEPT else None
+
+
+def _word(token: _Token) -> str:
+    """Return a word in capitals; empty for anything else."""
+    return token[1].upper() if token[0] == "word" else ""
+
+
+def _parted(tokens: _Tokens, between: str) -> Iterator[list[_Token]]:
+    """Yield the tokens between words or signs."""
+    part: list[_Token] = []
+    for token in tokens:
+        if token[0] in ("word", "sign") and token[1].upper() == between:
+            yield part
+            part = []
+        else:
+            part.append(token)
+    yield part
+
+
+def _shape(tokens: _Tokens) -> str:
+    shown = " ".join("?" if kind in ("text", "number") else text for kind, text in tokens)
+    return shown.replace(" . ", ".").replace(" ,", ",").replace("( ", "(").replace(" )", ")")
+
+
+_NO_LIMIT = -1
+# A clause → the clause that stands before it.
+_CLAUSES = {"FROM": "SELECT", "WHERE": "FROM", "LIMIT": "WHERE"}

@@ -1,0 +1,13 @@
+"""The use cases, one package each. A door turns its input into a request of a task, and the outcome into its output.
+
+saved/    queries with names and parameters
+history/  what each state of a job has of a key in each checkpoint
+write/    a script of statements → a new savepoint
+bisect/   the checkpoints of a job and a query → the first one with a row
+test/     rules and savepoints → which rules hold
+convert/  a savepoint of one Flink → one for another
+export/   tables → Parquet files, tables of Iceberg and Delta
+jobs/     the REST API of clusters of Flink: jobs, checkpoints, savepoints
+check/    will it restore: findings as text, HTML, JUnit's XML
+diff/     what differs between two savepoints: counts, samples, texts
+"""

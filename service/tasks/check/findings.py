@@ -1,0 +1,352 @@
+"""Reports of one savepoint → what is not fine in them, the worst first.
+
+A report is of one state backend. The backend of the new job is not in a savepoint, so a check looks at both, unless it is told
+which one it is.
+
+| exit code | when |
+|---|---|
+| 0 | it restores with the same values |
+| 1 | it restores, and drops, ignores or changes some |
+| 2 | it fails |
+| 3 | it cannot be told, or there is a doubt |
+| 4 | the savepoint, or what it is compared with, cannot be read; or the command line is wrong |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from doctor import CAUTIONS, CheckReport, OperatorVerdict, Outcome, Risk, Severity, Stage, StateVerdict
+from service.query.encode import counted
+
+SAME_VALUES, OTHER_VALUES, FAILS, CANNOT_BE_TOLD, BAD_INPUT = range(5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is not fine: of a state, an operator or the whole savepoint.
+
+    Attributes:
+        severity: its weight.
+        operator: the operator, as people know it; empty for the savepoint.
+        state: the name of the state; empty for the operator.
+        outcome: the outcome in a word or two.
+        stage: the step of the restore that fails; None if none does.
+        field_path: the field that decides; None for the whole state.
+        message: what happens, with Flink's own words.
+        remedy: what to do about it; empty if nothing is known.
+        evidence: labelled restores and classes of Flink that show it.
+        rule: the id of the rule; empty if none is named.
+    """
+
+    severity: Severity
+    operator: str
+    state: str
+    outcome: str
+    stage: Stage | None
+    field_path: str | None
+    message: str
+    remedy: str
+    evidence: tuple[str, ...]
+    rule: str
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Its place among others: the worst first, and Flink's first failure before later ones."""
+        return weight(self.severity), _order(self.stage)
+
+    @property
+    def place(self) -> str:
+        """The state and its operator."""
+        return " › ".join(filter(None, (self.operator, self.state))) or "the savepoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """The reports of one savepoint.
+
+    Attributes:
+        reports: one for each backend, the worst first; at least one.
+        left_out: the backend that cannot read the files, because they are another one's own; empty if there is none.
+    """
+
+    reports: tuple[CheckReport, ...]
+    left_out: str = ""
+
+    @classmethod
+    def of(cls, reports: Iterable[CheckReport], *, all_backends: bool = True) -> Findings:
+        """Return the findings of reports in any order.
+
+        Args:
+            reports: of one savepoint.
+            all_backends: False to leave out a backend that cannot read the files, because they are another one's own.
+        """
+        ordered = tuple(sorted(reports, key=_badness))
+        foreign = [report for report in ordered if _is_foreign(report)]
+        if all_backends or len(foreign) != 1 or len(ordered) == 1:
+            return cls(reports=ordered)
+        own = tuple(report for report in ordered if report is not foreign[0])
+        return cls(reports=own, left_out=foreign[0].backend)
+
+    @property
+    def worst(self) -> CheckReport:
+        """The report that decides."""
+        return self.reports[0]
+
+    @property
+    def others(self) -> tuple[CheckReport, ...]:
+        """The reports of other backends that find something else than the worst one."""
+        return tuple(one for one in self.reports[1:] if not _is_alike(one, self.worst))
+
+    def alike(self, report: CheckReport) -> tuple[str, ...]:
+        """Return the other backends that find the same as a report."""
+        return tuple(one.backend for one in self.reports if one is not report and _is_alike(one, report))
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the program."""
+        return _exit_code(self.worst)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values that are JSON: the worst report, and all of them by their backends if there are several."""
+        found = _told(self.worst)
+        if len(self.reports) > 1:
+            found["backends"] = {report.backend: _told(report) for report in self.reports}
+        return found
+
+
+def findings_of(report: CheckReport) -> list[Finding]:
+    """Return what is not fine in a report, the worst first."""
+    return sorted(_found(report), key=lambda finding: finding.rank)
+
+
+def fine_parts(report: CheckReport) -> tuple[int, int]:
+    """Return how many operators, and how many states, have no finding."""
+    operators = states = 0
+    for operator in report.operators:
+        bad = {finding.state for finding in _of_operator(operator)}
+        operators += not bad
+        # An operator that fails takes its states with it.
+        if "" not in bad:
+            states += sum(state.state_name not in bad for state in operator.states)
+    return operators, states
+
+
+def weight(severity: Severity) -> int:
+    """Return the place of a severity among others, the worst first."""
+    return _SEVERITIES.index(severity)
+
+
+def operator_severity(operator: OperatorVerdict) -> Severity:
+    """Return the weight of an operator: the worst of its states and of what the job graph decides."""
+    found = min(_of_operator(operator), key=lambda finding: finding.rank, default=None)
+    return Severity.FINE if found is None else found.severity
+
+
+def state_severity(operator: OperatorVerdict, state: StateVerdict) -> Severity:
+    """Return the weight of a state: where the job graph decides about its operator, that of the operator."""
+    if state.severity is Severity.FINE and operator.message:
+        return _severity_of(operator.outcome, loses_data=operator.loses_data)
+    return state.severity
+
+
+def title_of(operator: OperatorVerdict) -> str:
+    """Return an operator as people know it, with its id where it has no uid."""
+    if operator.uid:
+        return operator.uid
+    return f"{operator.name} ({operator.operator_id})" if operator.name else operator.operator_id
+
+
+def headline(report: CheckReport) -> str:
+    """Return what a restore by one Flink and one backend will do, in one sentence."""
+    where = f"Flink {report.flink} with {report.backend}"
+    match report.severity:
+        case Severity.FAILS:
+            step = f" at {report.stage.value}, {STAGES[report.stage]}" if report.stage else ""
+            return f"{where} fails{step}"
+        case Severity.UNKNOWN:
+            return f"{where}: it cannot be told whether it restores"
+        case Severity.LOSES:
+            return f"{where} restores it, and loses, ignores or changes values"
+        case Severity.DOUBT:
+            return f"{where} restores it as far as can be told, unless a doubt comes true"
+        case Severity.RISK:
+            return f"{where} restores it with the same values, unless a risk comes true"
+        case _:
+            return f"{where} restores it with the same values"
+
+
+def advice(report: CheckReport) -> str:
+    """Return what to do, in one sentence."""
+    found = findings_of(report)
+    remedy = next((finding.remedy for finding in found if finding.remedy), "")
+    first = f"; first: {remedy.rstrip('.')}" if remedy else ""
+    worst = counted(sum(finding.severity is report.severity for finding in found), "finding")
+    match report.severity:
+        case Severity.FAILS:
+            return f"do not stop the old job for this restore yet ({worst}){first}"
+        case Severity.UNKNOWN:
+            more = "" if report.against else "; compare it with the new job: its jar, or a savepoint of it"
+            return f"do not rely on this restore: {worst} cannot be decided{first}{more}"
+        case Severity.LOSES:
+            return f"restore it only if these values may go ({worst}){first}"
+        case Severity.DOUBT:
+            return f"do not rely on this restore before the doubts are settled ({worst}){first}"
+        case Severity.RISK:
+            return f"look at the risks before you rely on it ({worst}){first}"
+    if not report.against:
+        return "the same job may be restored from it; compare a changed job with it: its jar, or a savepoint of it"
+    noted = _risks(report)
+    unseen = ", ".join(text for rule, text in CAUTIONS.items() if rule in noted)
+    by_hand = f"; compare by hand what no savepoint shows: {unseen}" if unseen else ""
+    return f"the new job may be restored from it{by_hand}"
+
+
+def _risks(report: CheckReport) -> set[str]:
+    """Return the rules of all risks and words of caution."""
+    risks = list(report.risks)
+    for operator in report.operators:
+        risks += operator.risks
+        for state in operator.states:
+            risks += state.risks
+    return {risk.rule for risk in risks}
+
+
+def _told(report: CheckReport) -> dict[str, Any]:
+    """Return a report as JSON has it, with what is said of it."""
+    found = report.to_dict()
+    for operator, told in zip(report.operators, found["operators"], strict=True):
+        told["severity"] = operator_severity(operator).value
+        for state, state_told in zip(operator.states, told["states"], strict=True):
+            state_told["severity"] = state_severity(operator, state).value
+    return {**found, "headline": headline(report), "advice": advice(report)}
+
+
+def _exit_code(report: CheckReport) -> int:
+    if report.outcome is Outcome.FAILS:
+        return FAILS
+    if report.outcome is Outcome.UNKNOWN or report.severity is Severity.DOUBT:
+        return CANNOT_BE_TOLD
+    return OTHER_VALUES if report.loses_data else SAME_VALUES
+
+
+def _is_foreign(report: CheckReport) -> bool:
+    return any(operator.rule == _FOREIGN_FILES for operator in report.operators)
+
+
+def _badness(report: CheckReport) -> tuple[int, int]:
+    return weight(report.severity), _order(report.stage)
+
+
+def _is_alike(one: CheckReport, other: CheckReport) -> bool:
+    # Words of caution about names of backends differ between the backends.
+    one, other = (replace(report, risks=tuple(_named(report.risks))) for report in (one, other))
+    return replace(one, backend=other.backend) == other
+
+
+def _found(report: CheckReport) -> Iterator[Finding]:
+    yield from _of_whole(report, "")
+    for operator in report.operators:
+        yield from _of_operator(operator)
+
+
+def _of_operator(operator: OperatorVerdict) -> Iterator[Finding]:
+    title = title_of(operator)
+    yield from _of_whole(operator, title)
+    for state in operator.states:
+        # Where the job graph decides about the operator, its states have nothing to add.
+        is_told = state.message or not operator.message
+        if is_told and state.severity not in (Severity.FINE, Severity.RISK, Severity.DOUBT):
+            yield _of_state(state, title)
+        yield from (_of_risk(risk, title, state.state_name) for risk in _named(state.risks))
+
+
+def _of_whole(verdict: CheckReport | OperatorVerdict, operator: str) -> Iterator[Finding]:
+    """Yield the findings about a savepoint or an operator as a whole, not about single states."""
+    severity = _severity_of(verdict.outcome, loses_data=verdict.loses_data)
+    if verdict.message and severity is not Severity.FINE:
+        yield Finding(
+            severity=severity,
+            operator=operator,
+            state="",
+            outcome=verdict.outcome.value,
+            stage=verdict.stage,
+            field_path=None,
+            message=verdict.message,
+            remedy=verdict.remedy,
+            evidence=verdict.evidence,
+            rule=verdict.rule or "",
+        )
+    yield from (_of_risk(risk, operator, "") for risk in _named(verdict.risks))
+
+
+def _of_state(state: StateVerdict, operator: str) -> Finding:
+    return Finding(
+        severity=state.severity,
+        operator=operator,
+        state=state.state_name,
+        outcome=state.outcome.value,
+        stage=state.stage,
+        field_path=state.field_path,
+        message=state.message,
+        remedy=state.remedy,
+        evidence=state.evidence,
+        rule=state.rule or "",
+    )
+
+
+def _named(risks: Iterable[Risk]) -> Iterator[Risk]:
+    """Yield the risks of this savepoint; words of caution about what no comparison sees are in the documentation."""
+    return (risk for risk in risks if risk.severity is not Severity.FINE)
+
+
+def _of_risk(risk: Risk, operator: str, state: str) -> Finding:
+    return Finding(
+        severity=risk.severity,
+        operator=operator,
+        state=state,
+        outcome=risk.severity.value,
+        stage=None,
+        field_path=risk.field_path,
+        message=risk.message,
+        remedy=risk.remedy,
+        evidence=risk.evidence,
+        rule=risk.rule,
+    )
+
+
+def _severity_of(outcome: Outcome, *, loses_data: bool) -> Severity:
+    if outcome is Outcome.FAILS:
+        return Severity.FAILS
+    if outcome is Outcome.UNKNOWN:
+        return Severity.UNKNOWN
+    return Severity.LOSES if loses_data else Severity.FINE
+
+
+def _order(stage: Stage | None) -> int:
+    return len(Stage) if stage is None else stage.order
+
+
+# In this order a person wants to know: what cannot be told may be worse than what is lost.
+_SEVERITIES = (
+    Severity.FAILS,
+    Severity.UNKNOWN,
+    Severity.LOSES,
+    Severity.DOUBT,
+    Severity.RISK,
+    Severity.FINE,
+)
+
+# The rule of files that another backend wrote for itself.
+_FOREIGN_FILES = "native-other-backend"
+
+STAGES = {
+    Stage.GRAPH: "before any task starts",
+    Stage.RESTORE: "when its tasks read the savepoint",
+    Stage.REGISTER: "when an operator declares a state",
+    Stage.ACCESS: "when a value is first read, which may be hours later",
+    Stage.SNAPSHOT: "at the next checkpoint",
+}
+"""Stage → when it happens."""

@@ -1,0 +1,223 @@
+"""The checks of clients: so many at a time, each in a process of its own, within a time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from anyio import CapacityLimiter, get_cancelled_exc_class
+
+from catalog import Database
+from service.base.errors import (
+    QueryCancelledError,
+    QueryError,
+    QueryTimeoutError,
+    ServiceEndingError,
+    TooManyChecksError,
+    WorkerLostError,
+)
+from service.base.process.waiting import found_in_thread
+from service.base.settings import Settings
+from service.query.engines.spill import task_folder
+from service.query.engines.workers.forks import ENVIRONMENT
+from service.query.engines.workers.limits import worker_memory_bytes
+from service.query.serving.elsewhere import KnownDatabase
+from service.query.serving.registry import slot_limits
+from service.tasks.check.running import CheckOptions
+from service.tasks.check.task import CheckTask, UploadedJar, report_of
+
+_RETRY_AFTER_S = 5
+
+
+class Checks:
+    """The checks of a service. The thread of the event loop uses it alone.
+
+    Args:
+        settings: their limits.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._memory_bytes = worker_memory_bytes(settings, slot_limits(settings).running)
+        self._open = 0
+        self._limiter: CapacityLimiter | None = None
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._is_ending = False
+        self._observers: list[Callable[[str, str], None]] = []
+
+    def add_observer(self, observer: Callable[[str, str], None]) -> None:
+        """Call an observer for each check that ends, with its outcome and the code of its error; one of them is empty."""
+        self._observers.append(observer)
+
+    @property
+    def open(self) -> int:
+        """How many checks run or wait."""
+        return self._open
+
+    async def report(
+        self,
+        database: Database,
+        against: tuple[Database, ...],
+        options: CheckOptions,
+        jar: bytes | None = None,
+        jar_name: str = "",
+    ) -> dict[str, Any]:
+        """Return the report of a check, once its turn has come and it is done. A caller that is cancelled ends it.
+
+        Args:
+            database: the savepoint.
+            against: savepoints of the new job.
+            options: how the savepoint would be restored.
+            jar: the bytes of the new job's jar; None if there is none.
+            jar_name: its name.
+
+        Raises:
+            TooManyChecksError: too many checks wait.
+            QueryTimeoutError: it takes too long.
+            QueryError: it failed, or its process was lost.
+        """
+        try:
+            report = await self._in_turn(database, against, options, jar, jar_name)
+        except QueryError as error:
+            self._notify("", error.code)
+            raise
+        except get_cancelled_exc_class():
+            self._notify("", QueryCancelledError.code)
+            raise
+        self._notify(report["outcome"], "")
+        return report
+
+    async def _in_turn(
+        self,
+        database: Database,
+        against: tuple[Database, ...],
+        options: CheckOptions,
+        jar: bytes | None,
+        jar_name: str,
+    ) -> dict[str, Any]:
+        limits = self._settings.checks
+        if self._open >= limits.running + limits.queued:
+            raise TooManyChecksError("too many checks wait", retry_after_s=_RETRY_AFTER_S)
+        self._limiter = self._limiter or CapacityLimiter(max(1, limits.running))
+        self._open += 1
+        try:
+            ending = _Ending()
+            # Not the threads of other calls, which would wait behind checks.
+            return await found_in_thread(
+                lambda: self._reported(database, against, options, jar, jar_name, ending),
+                ending.end,
+                self._limiter,
+            )
+        finally:
+            self._open -= 1
+
+    def _notify(self, outcome: str, code: str) -> None:
+        for observer in self._observers:
+            observer(outcome, code)
+
+    def close(self) -> None:
+        """End all checks."""
+        self._is_ending = True
+        for process in list(self._running):
+            process.kill()
+
+    def _reported(
+        self,
+        database: Database,
+        against: tuple[Database, ...],
+        options: CheckOptions,
+        jar: bytes | None,
+        jar_name: str,
+        ending: _Ending,
+    ) -> dict[str, Any]:
+        with closing(task_folder(self._settings.storage.temp_directory)) as spill:
+            uploaded = None
+            if jar is not None:
+                path = Path(spill.path, "job.jar")
+                path.write_bytes(jar)
+                uploaded = UploadedJar(path=str(path), name=jar_name)
+            task = CheckTask(
+                database=KnownDatabase.of(database),
+                against=tuple(map(KnownDatabase.of, against)),
+                jar=uploaded,
+                options=options,
+                settings=self._settings,
+                memory_bytes=self._memory_bytes,
+            )
+            return self._answered(task, ending)
+
+    def _answered(self, task: CheckTask, ending: _Ending) -> dict[str, Any]:
+        with subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        ) as process:
+            self._running.add(process)
+            ending.watch(process)
+            try:
+                if self._is_ending:
+                    raise _service_ending()
+                answer, _ = process.communicate(task.content(), timeout=self._settings.checks.timeout_s)
+            except subprocess.TimeoutExpired as error:
+                raise QueryTimeoutError(
+                    f"the check was not done within {self._settings.checks.timeout_s:g} s",
+                    hint="the setting check_timeout_s gives it more time",
+                ) from error
+            finally:
+                process.kill()
+                self._running.discard(process)
+        if self._is_ending:
+            raise _service_ending()
+        if ending.has_come:
+            raise QueryCancelledError("the check was cancelled")
+        try:
+            return report_of(answer)
+        except ValueError as error:
+            code = process.returncode
+            raise WorkerLostError(
+                f"the process of the check ended with code {code}",
+                hint="it may need more memory than it has: see worker_memory",
+            ) from error
+
+
+class _Ending:
+    """The end of a check before it is done, because nobody waits for it; any thread may ask for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.has_come = False
+
+    def watch(self, process: subprocess.Popen[bytes]) -> None:
+        """Note the process of the check, which ends at once if nobody waits for it any more."""
+        with self._lock:
+            self._process = process
+            if self.has_come:
+                process.kill()
+
+    def end(self) -> None:
+        """End the check."""
+        with self._lock:
+            self.has_come = True
+            if self._process is not None:
+                self._process.kill()
+
+
+def _service_ending() -> ServiceEndingError:
+    return ServiceEndingError("the service is about to end", hint="try again soon")
+
+
+# Loads the modules without pandas, as a worker does.
+_PROGRAM = """
+from service.base.process.arrow import load_without_pandas
+load_without_pandas()
+from service.tasks.check import process
+process.main()
+"""

@@ -1,0 +1,404 @@
+"""`Export`: savepoints → folders of Parquet files, or tables of Iceberg or Delta, and the manifest of what was written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from catalog import Catalog, Database, Job
+from readers import StorageOptions, absolute
+from service.base.errors import ConflictError, InvalidRequestError
+from service.base.process import machine
+from service.base.settings import Settings
+from service.query.engines.engine import Engine
+from service.query.engines.registry import local_engine
+from service.query.sql.incomplete import unread_files
+from service.tasks.export.delta import DeltaTables
+from service.tasks.export.destinations import destination_of
+from service.tasks.export.files.conversion import DELTA, ICEBERG, Conversion, TypeRules, UnexportableTypeError
+from service.tasks.export.files.destinations import HIDDEN, Destination
+from service.tasks.export.files.parts import PartWriter
+from service.tasks.export.iceberg import IcebergTables
+from service.tasks.export.layouts import Layout, ParquetFolders
+from service.tasks.export.ledger import Ledger
+from service.tasks.export.manifest import ExportedSavepoint, ExportedTable, columns_of, rows_of
+from service.tasks.export.names import folder_name
+from service.tasks.export.request import ExportRequest
+from service.tasks.export.running import Executors, TableJob, Threads, Workers
+from service.tasks.export.selection import ChosenTable, Selection, selection_of
+from service.tasks.write.errors import write_error_of
+from writers import WriterError
+
+_HASHED_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSource:
+    """A savepoint to export.
+
+    Attributes:
+        database: the savepoint.
+        namespace: of its tables; empty where the format has none.
+    """
+
+    database: Database
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportResult:
+    """What an export did.
+
+    Attributes:
+        destination: where it is, as the request says, without the options of a URL.
+        format: of its tables.
+        savepoints: those that were exported now.
+        known: names of those that were there already.
+        notes: what a person should know, a line each.
+    """
+
+    destination: str
+    format: str
+    savepoints: tuple[ExportedSavepoint, ...]
+    known: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def sources_of(catalog: Catalog, request: ExportRequest) -> list[ExportSource]:
+    """Return the savepoints of a catalog that are exported: the newest, or all of each job, the oldest first.
+
+    Raises:
+        InvalidRequestError: several jobs would have one namespace.
+    """
+    newest = catalog.newest
+    if not request.has_history:
+        return [] if newest is None else [ExportSource(database=newest)]
+    jobs = catalog.jobs()
+    if request.namespace and len(jobs) > 1:
+        names = ", ".join(job.title for job in jobs)
+        raise InvalidRequestError(f"expected a namespace only for one job, found {len(jobs)}: {names}")
+    return [
+        ExportSource(database=database, namespace=request.namespace or _namespace(job, jobs))
+        for job in jobs
+        for database in reversed(job.databases)
+    ]
+
+
+def source_of(catalog: Catalog, database: Database, request: ExportRequest) -> ExportSource:
+    """Return one savepoint of a catalog as the source of an export."""
+    if not request.has_history:
+        return ExportSource(database=database)
+    jobs = catalog.jobs()
+    own = next(job for job in jobs if database in job.databases)
+    return ExportSource(database=database, namespace=request.namespace or _namespace(own, jobs))
+
+
+class Export:
+    """An export, once.
+
+    Args:
+        sources: the savepoints, the oldest of a job first.
+        settings: limits and storage.
+        request: the export.
+        options: credentials of storage.
+        worker: returns the engine that does the work, by its name and the bytes to read; None for this process.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[ExportSource],
+        settings: Settings,
+        request: ExportRequest,
+        options: StorageOptions,
+        worker: Callable[[str, int], Engine | None],
+    ) -> None:
+        self._sources = list(sources)
+        self._settings = settings
+        self._request = request
+        self._options = options
+        self._worker = worker
+        self._scanned: list[TableJob] = []
+        self._notes: list[str] = []
+        self._known: list[str] = []
+        self._done = 0
+
+    def run(self) -> ExportResult:
+        """Export; what was finished before an error, or Ctrl-C, stays, and another run goes on from there.
+
+        Raises:
+            QueryError: something else is at the destination, it cannot be written to, or a value fits no type of the format.
+            CatalogError: there is no such table.
+            ReaderError: a savepoint cannot be read.
+        """
+        try:
+            exported = list(self._run())
+        except WriterError as error:
+            raise write_error_of(error) from error
+        return ExportResult(
+            destination=self._request.to.partition("?")[0],
+            format=self._request.format,
+            savepoints=tuple(exported),
+            known=tuple(self._known),
+            notes=tuple(self._notes),
+        )
+
+    def _run(self) -> Iterator[ExportedSavepoint]:
+        request = self._request
+        destination = destination_of(request.to, [source.database for source in self._sources], self._options)
+        rules = TypeRules(format=request.format, nanoseconds=request.nanoseconds)
+        with destination.locked():
+            ledger = Ledger(destination, request)
+            layout = self._layout(destination, rules)
+            for source in self._sources:
+                savepoint = self._one(source, destination, ledger, layout)
+                if savepoint is not None:
+                    yield savepoint
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of savepoints read so far."""
+        return sum(job.scan.bytes_read for job in list(self._scanned))
+
+    @property
+    def tables_done(self) -> int:
+        """Tables that are whole so far."""
+        return self._done
+
+    def _layout(self, destination: Destination, rules: TypeRules) -> Layout:
+        request = self._request
+        is_partitioned, is_complete = request.partition_by is not None, not request.tables
+        if request.format == ICEBERG:
+            return IcebergTables(
+                destination, rules, request.catalog, is_partitioned=is_partitioned, is_complete=is_complete
+            )
+        if request.format == DELTA:
+            return DeltaTables(destination, rules, is_partitioned=is_partitioned, is_complete=is_complete)
+        return ParquetFolders(destination, rules)
+
+    def _one(
+        self, source: ExportSource, destination: Destination, ledger: Ledger, layout: Layout
+    ) -> ExportedSavepoint | None:
+        """Export a savepoint; return None if that was done before."""
+        facts = _facts_of(source)
+        if ledger.is_whole(facts):
+            self._check_there(destination, ledger, facts)
+            self._known.append(facts.database)
+            return None
+        self._check_alone(destination, ledger, facts)
+        later = ledger.later_than(facts)
+        if later is not None:
+            self._notes.append(
+                f"{facts.database} is left out: it is older than {later.database}, which is there, and a history goes on only forwards"
+            )
+            return None
+        selection = selection_of(
+            source.database,
+            self._request.tables,
+            allow_partial=self._request.allow_partial,
+            # A table that only newer checkpoints have is wanted of these.
+            may_lack=source is not self._sources[-1],
+        )
+        conversions = TableConversions(layout, facts, selection)
+        finished = ledger.begin(facts)
+        whole = conversions.still_whole(finished)
+        jobs = self._jobs(destination, layout, facts, conversions, whole)
+        workers = self._workers(source.database)
+        with closing(workers.written(jobs)) as written:
+            for job in written:
+                table = self._finished(job, conversions)
+                ledger.finish(table)
+                whole[table.folder] = table
+                self._done += 1
+        ledger.commit()
+        tables = layout.commit(
+            facts, [whole[chosen.folder] for chosen in selection.tables], conversions.schemas
+        )
+        savepoint = replace(
+            facts,
+            exported_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            undecoded_states=tuple(state.to_dict() for state in selection.undecoded),
+            incomplete=tuple(asdict(file) for file in unread_files(facts.database, selection.unread)),
+            tables=tuple(tables),
+        )
+        ledger.publish(savepoint)
+        self._note(savepoint, selection)
+        return savepoint
+
+    def _jobs(
+        self,
+        destination: Destination,
+        layout: Layout,
+        facts: ExportedSavepoint,
+        conversions: TableConversions,
+        whole: Mapping[str, ExportedTable],
+    ) -> Iterator[TableJob]:
+        for chosen in conversions.tables:
+            if chosen.folder in whole:
+                self._done += 1
+                continue
+            folder, prefix = layout.folder(facts, chosen.folder), layout.prefix(facts)
+            for name in list(destination.names(folder)):
+                # A run that was killed has left them.
+                if name.rpartition("/")[2].removeprefix(HIDDEN).startswith(prefix):
+                    destination.remove(name)
+            conversion = conversions.of(chosen)
+            is_partitioned = self._request.partition_by in conversion.schema.names
+            writer = PartWriter(
+                destination=destination,
+                folder=folder,
+                prefix=prefix,
+                conversion=conversion,
+                partition=layout.partition if is_partitioned else None,
+            )
+            scan = chosen.table.scan(allow_partial=self._request.allow_partial)
+            job = TableJob(chosen=chosen, scan=scan, writer=writer)
+            self._scanned.append(job)
+            yield job
+
+    def _finished(self, job: TableJob, conversions: TableConversions) -> ExportedTable:
+        chosen, parts = job.chosen, job.parts
+        files = tuple(file for part in parts for file in part.files)
+        if not files and conversions.needs_files:
+            files = (job.writer.write_empty(),)
+        incomplete = unread_files(chosen.table.name, job.scan.incomplete)
+        return ExportedTable(
+            name=chosen.table.name,
+            folder=chosen.folder,
+            rows=rows_of(files),
+            schema=columns_of(conversions.of(chosen).schema),
+            files=files,
+            decode_status=chosen.status,
+            decode_note=chosen.note,
+            undecoded_rows=sum(part.undecoded for part in parts),
+            out_of_range_rows=sum(part.out_of_range for part in parts),
+            incomplete=tuple(asdict(file) for file in incomplete),
+        )
+
+    def _workers(self, database: Database) -> Workers:
+        """Return what reads and writes: this process, unless the request or the size of the savepoint says otherwise."""
+        name = self._request.engine
+        database.describe()
+        engine = None if name == local_engine().name else self._worker(name, database.size_bytes or 0)
+        if engine is None:
+            return Threads(self._settings.duckdb.threads or machine.cores())
+        return Executors(engine, database.reference)
+
+    def _check_there(self, destination: Destination, ledger: Ledger, facts: ExportedSavepoint) -> None:
+        """Refuse an export of which files are gone."""
+        (known,) = (one for one in ledger.manifest.savepoints if one.is_same(facts))
+        if self._request.options["tables"] != ledger.manifest.options.get("tables") and not known.namespace:
+            raise ConflictError(
+                f"{destination.url}: expected an export of the same tables, found one of others; export to another folder"
+            )
+        for table in known.tables:
+            if not destination.has_all({file.path: file.bytes for file in table.files}):
+                raise ConflictError(
+                    f"{destination.url}: expected the files of table {table.name!r} as the manifest has them, found others; export to "
+                    "another folder"
+                )
+
+    def _check_alone(self, destination: Destination, ledger: Ledger, facts: ExportedSavepoint) -> None:
+        """Refuse a second savepoint where only one belongs."""
+        if self._request.has_history or not ledger.manifest.savepoints:
+            return
+        other = ledger.manifest.savepoints[-1]
+        raise ConflictError(
+            f"{destination.url}: expected an empty folder, or an export of {facts.path}, found one of {other.path}",
+            code="TARGET_EXISTS",
+        )
+
+    def _note(self, savepoint: ExportedSavepoint, selection: Selection) -> None:
+        self._notes += [state.text() for state in selection.undecoded]
+        for table in savepoint.tables:
+            if table.undecoded_rows:
+                self._notes.append(
+                    f"{table.name}: of {table.undecoded_rows} of {table.rows} rows some bytes are not decoded: they are in _undecoded"
+                )
+            self._notes += [f"{table.name} lacks rows: {file['message']}" for file in table.incomplete]
+        self._notes += [
+            f"{savepoint.database} lacks rows: {file['message']}" for file in savepoint.incomplete
+        ]
+
+
+class TableConversions:
+    """How the rows of the tables of a savepoint are converted.
+
+    Args:
+        layout: of the export.
+        savepoint: the savepoint.
+        selection: its tables.
+
+    Raises:
+        InvalidRequestError: the format has no type for a column.
+    """
+
+    def __init__(self, layout: Layout, savepoint: ExportedSavepoint, selection: Selection) -> None:
+        self.tables = selection.tables
+        self._layout = layout
+        self._conversions = {}
+        for chosen in selection.tables:
+            try:
+                self._conversions[chosen.folder] = layout.conversion(savepoint, chosen)
+            except UnexportableTypeError as error:
+                raise InvalidRequestError(f"table {chosen.table.name!r}: {error}") from error
+
+    def of(self, chosen: ChosenTable) -> Conversion:
+        """Return how rows of a table are converted."""
+        return self._conversions[chosen.folder]
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The schemas of the rows of all tables, by their folders."""
+        return {folder: conversion.schema for folder, conversion in self._conversions.items()}
+
+    @property
+    def needs_files(self) -> bool:
+        """True if a table without rows has a file all the same."""
+        return self._layout.needs_files
+
+    def still_whole(self, finished: Mapping[str, ExportedTable]) -> dict[str, ExportedTable]:
+        """Return the tables that an earlier run has finished, of which all files are there and have the columns of now."""
+        return {
+            chosen.folder: table
+            for chosen in self.tables
+            for table in [finished.get(chosen.folder)]
+            if table is not None
+            and table.name == chosen.table.name
+            and table.schema == columns_of(self.of(chosen).schema)
+            and self._layout.is_there(table)
+        }
+
+
+def _facts_of(source: ExportSource) -> ExportedSavepoint:
+    database = source.database
+    created_at = database.created_at
+    return ExportedSavepoint(
+        database=database.name,
+        path=absolute(database.path),
+        identity=_identity_of(database),
+        checkpoint_id=database.checkpoint_id,
+        kind=database.kind,
+        created_at=None if created_at is None else created_at.isoformat(),
+        namespace=source.namespace,
+    )
+
+
+def _identity_of(database: Database) -> str:
+    """Return SHA-256 of `_metadata`, which refers to all other files: no two savepoints have the same one."""
+    digest = hashlib.sha256()
+    with database.savepoint.location.open_metadata() as stream:
+        for start in range(0, stream.size_bytes, _HASHED_BYTES):
+            digest.update(stream.read(start, min(_HASHED_BYTES, stream.size_bytes - start)))
+    return digest.hexdigest()
+
+
+def _namespace(job: Job, jobs: Sequence[Job]) -> str:
+    """Return the name of a job's tables: its title, unless other jobs have it, too."""
+    title = folder_name(job.title)
+    is_alone = sum(folder_name(other.title).casefold() == title.casefold() for other in jobs) == 1
+    return title if is_alone else folder_name(job.name)

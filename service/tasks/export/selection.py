@@ -1,0 +1,177 @@
+"""The tables of a savepoint that are exported, and what of its states no table shows as values.
+
+Without names these are all tables that do not repeat others: `StateMeta`, `operators`, `files`, `source_offsets`, `timers`, and the table
+of each state. An operator's table has the rows of its states once more, views have their columns, `xray` and `restore_check` follow
+from the states: they are exported by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from catalog import Database, NoSuchTableError, Table
+from catalog.savepointtables import (
+    FILES_NAME,
+    OPERATORS_NAME,
+    SOURCE_OFFSETS_NAME,
+    STATE_META_NAME,
+    TIMERS_NAME,
+)
+from catalog.statetables import StateTable
+from readers import ReaderError
+from service.base.errors import InvalidRequestError
+from service.tasks.export.names import folder_names
+
+_FACTS = (STATE_META_NAME, OPERATORS_NAME, FILES_NAME, SOURCE_OFFSETS_NAME, TIMERS_NAME)
+_DECODED = "decoded"
+_PATTERN = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenTable:
+    """A table that is exported.
+
+    Attributes:
+        table: the table.
+        folder: the name of its folder.
+        status: `decode_status` of its state; None where it is of no single state.
+        note: `decode_note` of its state; None where there is none.
+    """
+
+    table: Table
+    folder: str
+    status: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndecodedState:
+    """A state that is exported as bytes, in part or as a whole, or not at all.
+
+    Attributes:
+        operator: its uid, name or id.
+        state: its name.
+        status: `decode_status`.
+        note: `decode_note`.
+        table: that shows it; None if none does.
+    """
+
+    operator: str | None
+    state: str
+    status: str
+    note: str | None
+    table: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as values that are JSON."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """Return it as a line for people."""
+        what = "no table shows it" if self.table is None else f"{self.table} is exported as it is"
+        return f"{self.operator or 'the job manager'}: state {self.state!r} is {self.status}, {what}: {self.note or 'no note'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is exported of a savepoint.
+
+    Attributes:
+        tables: in order.
+        undecoded: states that are not wholly decoded, among all of the savepoint.
+        unread: errors of files that may name more states; only with `allow_partial`.
+    """
+
+    tables: tuple[ChosenTable, ...]
+    undecoded: tuple[UndecodedState, ...]
+    unread: tuple[ReaderError, ...]
+
+
+def selection_of(
+    database: Database, names: Sequence[str], *, allow_partial: bool, may_lack: bool = False
+) -> Selection:
+    """Return what is exported of a savepoint; reads the headers of all state files.
+
+    Args:
+        database: the savepoint.
+        names: of tables, or patterns; empty for all that do not repeat others.
+        allow_partial: whether files that may name more states may be unreadable.
+        may_lack: whether it need not have tables of all names.
+
+    Raises:
+        NoSuchTableError: near names in the error.
+        InvalidRequestError: no table has such a name.
+        ReaderError: a file cannot be read.
+    """
+    unread = tuple(_unread(database))
+    if unread and not names and not allow_partial:
+        raise unread[0]
+    tables = list(_named(database, names, may_lack=may_lack) if names else _all(database))
+    folders = folder_names([(table.name, operator_id) for table, operator_id in tables])
+    chosen = (_chosen(table, folder) for (table, _), folder in zip(tables, folders, strict=True))
+    return Selection(tables=tuple(chosen), undecoded=tuple(_undecoded(database)), unread=unread)
+
+
+def matching(database: Database, pattern: str) -> list[str]:
+    """Return the names of the tables that a pattern matches, in any case."""
+    folded = pattern.casefold()
+    return [name for name in database.tables if fnmatchcase(name.casefold(), folded)]
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name stands for several tables."""
+    return not _PATTERN.isdisjoint(name)
+
+
+def _all(database: Database) -> Iterator[tuple[Table, str]]:
+    for name in _FACTS:
+        yield database.table(name), ""
+    for operator_id, table in database.state_tables():
+        yield table, operator_id
+
+
+def _named(database: Database, names: Sequence[str], *, may_lack: bool) -> Iterator[tuple[Table, str]]:
+    known: dict[str, Table] = {}
+    for name in names:
+        found = matching(database, name) if is_pattern(name) else [name]
+        if not found and not may_lack:
+            raise InvalidRequestError(
+                f"expected tables that match {name!r:.100}, found none in database {database.name!r}"
+            )
+        for one in found:
+            try:
+                table = database.table(one)
+            except NoSuchTableError:
+                if not may_lack:
+                    raise
+            else:
+                known.setdefault(table.name.casefold(), table)
+    return ((table, "") for table in known.values())
+
+
+def _chosen(table: Table, folder: str) -> ChosenTable:
+    if not isinstance(table, StateTable):
+        return ChosenTable(table=table, folder=folder)
+    state = table.states[0].state
+    return ChosenTable(table=table, folder=folder, status=state.status, note=state.note or None)
+
+
+def _unread(database: Database) -> Iterator[ReaderError]:
+    for operator in database.savepoint.operators:
+        for handle in operator.unread:
+            yield handle.error
+
+
+def _undecoded(database: Database) -> Iterator[UndecodedState]:
+    for row in database.table(STATE_META_NAME).scan().to_arrow().to_pylist():
+        if row["decode_status"] != _DECODED or row["table_name"] is None:
+            yield UndecodedState(
+                operator=row["operator_uid"] or row["operator_name"] or row["operator_id"],
+                state=row["state_name"],
+                status=row["decode_status"],
+                note=row["decode_note"],
+                table=row["table_name"],
+            )

@@ -1,0 +1,246 @@
+"""One request to Flink's REST API: bounded in time and in size, and never to another host.
+
+| limit | against |
+|---|---|
+| one deadline for connect, TLS, headers and body together | an endpoint that sends a byte now and then |
+| `_MAX_ANSWER_BYTES` | an answer without an end |
+| a redirect is followed only for GET, to the same host and port | a token that goes elsewhere, a request into our network |
+| no proxy of the environment, no compressed answers | what nobody configured; small bodies that become large |
+
+The messages of errors name the label of the cluster and not its address: clients of the service see them.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from service.base.errors import FlinkAnswerError, FlinkRefusalError, FlinkUnavailableError, without_folders
+from service.base.settings import InvalidSettingError
+from service.tasks.jobs.document import Document, readable
+from service.tasks.jobs.endpoint import Endpoint
+
+# The plan of a job with thousands of operators has some megabytes.
+_MAX_ANSWER_BYTES = 32 << 20
+_MOST_REDIRECTS = 3
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_LONGEST_MESSAGE = 300
+
+
+class _TlsConnection(HTTPConnection):
+    """A connection whose socket is known before its handshake begins, so that a deadline can end the handshake."""
+
+    def __init__(self, host: str, port: int, timeout_s: float, context: ssl.SSLContext) -> None:
+        super().__init__(host, port, timeout=timeout_s)
+        self._tls = context
+
+    def connect(self) -> None:
+        """Connect, and shake hands."""
+        super().connect()
+        secured = self._tls.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
+        self.sock = secured
+        secured.do_handshake()
+
+
+class RestClient:
+    """Asks one cluster. Safe to share between threads: each request has a connection of its own.
+
+    Args:
+        endpoint: the cluster.
+        timeout_s: seconds that one answer may take.
+    """
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        self.endpoint = endpoint
+        self._timeout_s = timeout_s
+
+    def get(self, path: str) -> Document:
+        """Return what a path of the API answers.
+
+        Raises:
+            FlinkUnavailableError: nobody answers there, or not in time; or our token cannot be read.
+            FlinkRefusalError: the answer is an error; it carries the HTTP status.
+            FlinkAnswerError: the answer is no JSON object, or too long.
+        """
+        target = self.endpoint.prefix + path
+        for _ in range(_MOST_REDIRECTS + 1):
+            status, headers, body = self._exchange("GET", target, None, path)
+            if status not in _REDIRECTS:
+                return self._document(f"GET {path}", status, body)
+            target = self._redirected(target, headers.get("location", ""), path)
+        raise FlinkAnswerError(
+            f"{self._at(path)}: expected an answer, found more than {_MOST_REDIRECTS} redirects"
+        )
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Document:
+        """Send an object to a path of the API, once, and return what it answers; for errors see `get`."""
+        status, _, answer = self._exchange(
+            "POST", self.endpoint.prefix + path, json.dumps(body).encode(), path
+        )
+        if status in _REDIRECTS:
+            raise FlinkAnswerError(f"{self._at(path)}: expected an answer, found a redirect")
+        return self._document(f"POST {path}", status, answer)
+
+    def _exchange(
+        self, method: str, target: str, body: bytes | None, path: str
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "savepointdb"}
+        token = self._token(path)
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        connection = self._connection()
+        is_late = threading.Event()
+        try:
+            with self._deadline(connection, is_late):
+                connection.request(method, target, body, headers)
+                with connection.getresponse() as response:
+                    return response.status, _headers(response), self._read(response, path)
+        except (OSError, HTTPException, ValueError) as error:
+            # A socket that the deadline shut fails in several ways, or seems to end.
+            # A cluster that misses our certificate says so only after the handshake, if its word comes through at all.
+            may_miss = isinstance(error, OSError) and self.endpoint.is_secure and not is_late.is_set()
+            is_doubtful = may_miss and not isinstance(error, ssl.SSLCertVerificationError)
+            raise FlinkUnavailableError(
+                f"{self._at(path)}: {self._reason(error, is_late)}",
+                hint="a cluster that asks for a certificate needs --flink-certificate"
+                if is_doubtful
+                else None,
+            ) from error
+        finally:
+            connection.close()
+
+    def _token(self, path: str) -> str | None:
+        try:
+            return self.endpoint.token()
+        except InvalidSettingError as error:
+            raise FlinkUnavailableError(
+                f"{self._at(path)}: expected a token to ask with, found none that can be read",
+                detail=str(error),
+            ) from error
+
+    def _connection(self) -> HTTPConnection:
+        endpoint = self.endpoint
+        if endpoint.tls is not None:
+            return _TlsConnection(endpoint.host, endpoint.port, self._timeout_s, endpoint.tls)
+        return HTTPConnection(endpoint.host, endpoint.port, timeout=self._timeout_s)
+
+    @contextmanager
+    def _deadline(self, connection: HTTPConnection, is_late: threading.Event) -> Iterator[None]:
+        """Shut the socket of a connection after the timeout: a timeout of its own begins anew with each byte."""
+
+        def end() -> None:
+            is_late.set()
+            with suppress(OSError, AttributeError):
+                # The shutdown of a TLS socket would wait for the other side.
+                socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+
+        timer = threading.Timer(self._timeout_s, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+        if is_late.is_set():
+            raise TimeoutError
+
+    def _read(self, response: HTTPResponse, path: str) -> bytes:
+        body = response.read(_MAX_ANSWER_BYTES + 1)
+        if len(body) > _MAX_ANSWER_BYTES:
+            raise FlinkAnswerError(
+                f"{self._at(path)}: expected an answer of at most {_MAX_ANSWER_BYTES >> 20} MiB, found a longer one"
+            )
+        # A read of so many bytes does not complain of fewer.
+        if response.length:
+            raise IncompleteRead(body, response.length)
+        return body
+
+    def _redirected(self, target: str, location: str, path: str) -> str:
+        """Return the path of a redirect on the same host.
+
+        Raises:
+            FlinkAnswerError: it leads elsewhere, or nowhere.
+        """
+        endpoint = self.endpoint
+        origin = f"{'https' if endpoint.is_secure else 'http'}://{_bracketed(endpoint.host)}:{endpoint.port}"
+        try:
+            found = urlsplit(urljoin(origin + target, location))
+            port = found.port or (443 if found.scheme == "https" else 80)
+            same = (found.scheme, found.hostname, port) == (
+                origin.partition(":")[0],
+                endpoint.host,
+                endpoint.port,
+            )
+        except ValueError:
+            same = False
+        if (
+            not location
+            or not same
+            or not location.isascii()
+            or not location.isprintable()
+            or " " in location
+        ):
+            raise FlinkAnswerError(
+                f"{self._at(path)}: expected an answer of this host, found a redirect to another",
+                hint="give the address that it leads to, if you trust it",
+            )
+        return found.path + (f"?{found.query}" if found.query else "")
+
+    def _document(self, request: str, status: int, body: bytes) -> Document:
+        try:
+            content = json.loads(body)
+        # Deep nesting exhausts the stack, and numbers of a million digits are refused.
+        except (ValueError, RecursionError) as error:
+            if status >= 400:
+                raise FlinkRefusalError(
+                    f"{self.endpoint.label}: {request}: HTTP status {status}", found_status=status
+                ) from error
+            raise FlinkAnswerError(
+                f"{self.endpoint.label}: {request}: expected JSON, found something else"
+            ) from error
+        if status >= 400:
+            raise FlinkRefusalError(
+                f"{self.endpoint.label}: {request}: HTTP status {status}: {_refusal(content)}",
+                found_status=status,
+            )
+        return Document(content, f"{self.endpoint.label}: {request}")
+
+    def _reason(self, error: Exception, is_late: threading.Event) -> str:
+        if is_late.is_set() or isinstance(error, TimeoutError):
+            return f"expected an answer within {self._timeout_s:g} s, found none"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"expected a certificate that we trust, found: {error.verify_message}"
+        if isinstance(error, ssl.SSLError):
+            return f"expected TLS, found {error.reason or type(error).__name__}"
+        if isinstance(error, OSError):
+            return f"expected Flink's REST API, found {error.strerror or type(error).__name__}"
+        return f"expected an answer in HTTP, found {type(error).__name__}"
+
+    def _at(self, path: str) -> str:
+        return f"{self.endpoint.label}: {path}"
+
+
+def _headers(response: HTTPResponse) -> dict[str, str]:
+    return {name.casefold(): value for name, value in response.getheaders()}
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _refusal(content: Any) -> str:
+    """Return the first line of the errors in Flink's answer, without folders of its machine."""
+    errors = content.get("errors") if isinstance(content, dict) else None
+    first = (
+        next((one for one in errors if isinstance(one, str) and one), "") if isinstance(errors, list) else ""
+    )
+    return readable(without_folders(first.strip().partition("\n")[0]), _LONGEST_MESSAGE) or "no reason"

@@ -1,0 +1,245 @@
+"""One look at a cluster: its jobs, their checkpoints, and the names of their operators.
+
+A look costs a request for the list of jobs, one for each job that runs, and one more for each job that was not seen before (its
+plan). Jobs that have ended are asked once more, and then no more.
+
+What Flink has said of a savepoint that is still there stays known: its history holds the last ten checkpoints only, and it forgets
+ended jobs after an hour.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from catalog import CheckpointFacts, JobFacts
+from catalog.jobs.facts import checkpoint_folders, folder_of
+from readers import JobPlan, ReaderError, read_job_plan
+from service.base.errors import FlinkAnswerError, FlinkError, FlinkRefusalError, FlinkUnavailableError
+from service.tasks.jobs.answers import (
+    CheckpointAnswer,
+    JobCheckpoints,
+    JobSummary,
+    checkpoints_in,
+    jobs_in,
+    version_in,
+)
+from service.tasks.jobs.client import RestClient
+from service.tasks.jobs.places import Places, place_of
+
+_MOST_JOBS = 500
+_MOST_CHECKPOINTS = 10_000
+_NOT_FOUND = 404
+_GONE = "the cluster does not list the job any more"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveJob:
+    """A job as its cluster has described it last.
+
+    Attributes:
+        label: of the cluster.
+        job_id, name, state, started_at: as Flink says them.
+        last_seen_at: when Flink said so.
+        error: why Flink says no more; None if it does.
+        completed, failed, in_progress: how many checkpoints.
+        failure: why the last checkpoint that failed did.
+        paths: of its checkpoints, as we see them.
+        folders: of the job alone, in which the cluster names checkpoints, as we see them.
+    """
+
+    label: str
+    job_id: str
+    name: str
+    state: str
+    started_at: datetime | None = None
+    last_seen_at: datetime
+    error: str | None = None
+    completed: int = 0
+    failed: int = 0
+    in_progress: int = 0
+    failure: str | None = None
+    paths: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+
+    def has_made(self, place: str) -> bool:
+        """Return whether the cluster says that the job made the savepoint at a place (of `place_of`)."""
+        return place in self.paths or folder_of(place) in self.folders
+
+
+@dataclass(slots=True, kw_only=True)
+class _Followed:
+    """A job between two looks.
+
+    Attributes:
+        summary: of the list of jobs.
+        last_seen_at: when the list had it.
+        answer: about its checkpoints; None before the first.
+        checkpoints: number → what Flink has said of it, now or before.
+        plan: of its operators; None before it was asked for.
+        error: why the last request about it failed.
+        is_done: whether the job has ended, and was asked since.
+    """
+
+    summary: JobSummary
+    last_seen_at: datetime
+    answer: JobCheckpoints | None = None
+    checkpoints: dict[int, CheckpointAnswer] = field(default_factory=dict)
+    plan: JobPlan | None = None
+    error: str | None = None
+    is_done: bool = False
+
+
+class Watch:
+    """What one cluster has said so far. One thread looks; the results of a look are values.
+
+    Args:
+        client: asks the cluster.
+        places: its paths, and ours.
+
+    Attributes:
+        version: of Flink; None before its first answer.
+    """
+
+    def __init__(self, client: RestClient, places: Places) -> None:
+        self.version: str | None = None
+        self._client = client
+        self._places = places
+        self._jobs: dict[str, _Followed] = {}
+
+    def look(self) -> None:
+        """Ask the cluster.
+
+        Raises:
+            FlinkError: it does not answer, or not as it should; what was known stays known.
+        """
+        self.version = version_in(self._client.get("/config"))
+        jobs = jobs_in(self._client.get("/jobs/overview"))[:_MOST_JOBS]
+        now = datetime.now(UTC)
+        listed = {job.job_id for job in jobs}
+        for job in jobs:
+            followed = self._jobs.setdefault(job.job_id, _Followed(summary=job, last_seen_at=now))
+            # A job that was restarted under its own id is asked again.
+            followed.is_done = followed.is_done and job == followed.summary
+            followed.summary, followed.last_seen_at, followed.error = job, now, None
+        for job_id, followed in self._jobs.items():
+            if job_id not in listed:
+                followed.error = _GONE
+            elif not followed.is_done:
+                self._ask(followed)
+        self._forget(listed)
+
+    def jobs(self) -> list[LiveJob]:
+        """Return all jobs that are known."""
+        return [self._live(followed) for followed in self._jobs.values()]
+
+    def facts(self) -> list[JobFacts]:
+        """Return what the catalog may learn of the jobs."""
+        return [self._facts(followed) for followed in self._jobs.values()]
+
+    def keep(self, places: Collection[str]) -> None:
+        """Forget the checkpoints of which Flink says nothing any more, and which are at none of these places.
+
+        Otherwise a job with a checkpoint each second would make every look slower than the last one.
+        """
+        for followed in self._jobs.values():
+            told = set() if followed.answer is None else {one.number for one in followed.answer.checkpoints}
+            by_path = self._by_path(followed).items()
+            kept = told | {one.number for path, one in by_path if path in places}
+            followed.checkpoints = {
+                number: one for number, one in followed.checkpoints.items() if number in kept
+            }
+
+    def _ask(self, followed: _Followed) -> None:
+        """Ask for the checkpoints of a job, and for its plan if that is not known.
+
+        Raises:
+            FlinkUnavailableError: the cluster does not answer; asking for other jobs would take as long.
+        """
+        job_id, has_ended = followed.summary.job_id, followed.summary.has_ended
+        try:
+            if followed.plan is None:
+                followed.plan = self._plan(job_id)
+            answer = checkpoints_in(self._client.get(f"/jobs/{job_id}/checkpoints"))
+        except FlinkUnavailableError:
+            raise
+        except FlinkError as error:
+            # A job that never checkpoints has no such page.
+            is_missing = isinstance(error, FlinkRefusalError) and error.found_status == _NOT_FOUND
+            followed.error = None if is_missing else error.message
+            followed.is_done = has_ended
+            return
+        followed.answer = answer
+        followed.checkpoints |= {one.number: one for one in answer.checkpoints}
+        for number in sorted(followed.checkpoints)[:-_MOST_CHECKPOINTS]:
+            del followed.checkpoints[number]
+        followed.is_done = has_ended
+
+    def _plan(self, job_id: str) -> JobPlan:
+        document = self._client.get(f"/jobs/{job_id}/plan")
+        try:
+            return read_job_plan(json.dumps({"plan": document.content("plan")}).encode())
+        except ReaderError as error:
+            raise FlinkAnswerError(f"{self._client.endpoint.label}: /jobs/{job_id}/plan: {error}") from error
+
+    def _forget(self, listed: set[str]) -> None:
+        """Forget the jobs that were seen longest ago, if there are too many."""
+        gone = sorted(
+            (job_id for job_id in self._jobs if job_id not in listed),
+            key=lambda job_id: self._jobs[job_id].last_seen_at,
+        )
+        for job_id in gone[: max(0, len(self._jobs) - 2 * _MOST_JOBS)]:
+            del self._jobs[job_id]
+
+    def _live(self, followed: _Followed) -> LiveJob:
+        summary = followed.summary
+        live = LiveJob(
+            label=self._client.endpoint.label,
+            job_id=summary.job_id,
+            name=summary.name,
+            state=summary.state,
+            started_at=summary.started_at,
+            last_seen_at=followed.last_seen_at,
+            error=followed.error,
+        )
+        if followed.answer is None:
+            return live
+        paths = frozenset(self._by_path(followed))
+        failures = [one for one in followed.checkpoints.values() if one.failure]
+        return replace(
+            live,
+            completed=followed.answer.completed,
+            failed=followed.answer.failed,
+            in_progress=followed.answer.in_progress,
+            failure=max(failures, key=lambda one: one.number).failure if failures else None,
+            paths=paths,
+            folders=frozenset(checkpoint_folders(summary.job_id, paths)),
+        )
+
+    def _facts(self, followed: _Followed) -> JobFacts:
+        plan = followed.plan or {}
+        return JobFacts(
+            job_id=followed.summary.job_id,
+            cluster=self._client.endpoint.label,
+            name=followed.summary.name,
+            state=followed.summary.state,
+            checkpoints={
+                path: CheckpointFacts(
+                    checkpoint_id=one.number, kind=one.kind, created_at=one.triggered_at, status=one.status
+                )
+                for path, one in self._by_path(followed).items()
+            },
+            operator_names={one_id: one.name for one_id, one in plan.items() if one.name is not None},
+            # A wrong uid is the hash of no operator's id, and does no harm.
+            operator_uids={one_id: one.uid for one_id, one in plan.items() if one.uid is not None},
+        )
+
+    def _by_path(self, followed: _Followed) -> dict[str, CheckpointAnswer]:
+        """Return our path of each checkpoint that has one → what Flink says of it."""
+        return {
+            place_of(self._places.here(one.path)): one
+            for one in followed.checkpoints.values()
+            if one.path is not None
+        }

@@ -1,0 +1,443 @@
+"""States that go, become empty, get another name, or other types of their values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from catalog import CatalogError, Table
+from catalog.changedtables import ChangedTable, state_key
+from catalog.statetables import StateTable
+from readers import (
+    Operator,
+    Savepoint,
+    Serializer,
+    State,
+    StateKind,
+    StateName,
+    UnsupportedSerializerError,
+    is_keyed,
+    type_named,
+)
+from service.base.errors import InvalidQueryError, QueryError
+from service.tasks.write.classes.shared import StateTypes, check_shared_classes
+from service.tasks.write.composition import Composition
+from service.tasks.write.errors import write_error_of
+from service.tasks.write.family import Context, Effect, Family
+from service.tasks.write.layers import check_not_assumed
+from service.tasks.write.samples import check_found
+from service.tasks.write.statements.alter import (
+    AddColumn,
+    AlterColumn,
+    ColumnStatement,
+    DropColumn,
+    RenameColumn,
+    SetOptions,
+    Truncate,
+)
+from service.tasks.write.statements.parser import Fragment
+from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.tables import DropTable, RenameTable
+from writers import (
+    AddedField,
+    AlterOperatorStates,
+    DroppedField,
+    Edit,
+    ExpiringValue,
+    RenamedField,
+    RetypedField,
+    RewriteKeyedState,
+    StateAlteration,
+    TypeChange,
+    UnwritableError,
+    WriterError,
+    shown,
+    type_of_column,
+)
+
+_SEPARATOR = "__"
+_VALUE = "value"
+_WINDOWS = {
+    "window-contents": "fire over windows without contents",
+    "window-aggs": "send the aggregates of no rows when they fire",
+}
+"""States with the contents of windows: what timers do without them."""
+_JOB = "the job must declare it so"
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredState:
+    """A state as the statements so far have left it.
+
+    Attributes:
+        source_id: the id of its operator in the source.
+        state: as it is in the source.
+        alteration: what happens to it.
+        values: the serializer of its values now.
+    """
+
+    source_id: str
+    state: State
+    alteration: StateAlteration
+    values: Serializer | None
+
+    @property
+    def name(self) -> str:
+        """Its name now."""
+        return self.alteration.name or self.state.name
+
+
+class StateAlterations(Family):
+    """DROP TABLE, TRUNCATE and ALTER TABLE of states."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._altered: dict[tuple[str, StateKind, str], AlteredState] = {}
+
+    @property
+    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
+        return {
+            AddColumn: self._add_column,
+            AlterColumn: self._alter_column,
+            DropColumn: self._drop_column,
+            DropTable: self._drop,
+            RenameColumn: self._rename_column,
+            RenameTable: self._rename,
+            SetOptions: self._set,
+            Truncate: self._truncate,
+        }
+
+    def owns(self, table: str) -> bool:
+        return self._found(table) is not None
+
+    def edits(self) -> Iterator[Edit]:
+        altered = list(self._altered.values())
+        if any(one.alteration.types for one in altered):
+            check_shared_classes(self._types())
+        for source_id in dict.fromkeys(one.source_id for one in altered):
+            if self.context.operator_ids[source_id] is None:
+                continue
+            own = [one for one in altered if one.source_id == source_id]
+            keyed = {
+                StateName(name=one.state.name): one.alteration for one in own if is_keyed(one.state.kind)
+            }
+            if keyed:
+                yield RewriteKeyedState(operator=self._operator(source_id), alterations=keyed)
+            others = [one for one in own if not is_keyed(one.state.kind)]
+            if others:
+                yield AlterOperatorStates(
+                    operator_id=source_id,
+                    dropped=frozenset(one.state.name for one in others if one.alteration.dropped),
+                    truncated=frozenset(one.state.name for one in others if one.alteration.truncated),
+                    renamed={
+                        one.state.name: one.alteration.name
+                        for one in others
+                        if one.alteration.name is not None
+                    },
+                )
+
+    def _types(self) -> Iterator[StateTypes]:
+        """Yield the types of all states that the new savepoint has of the source."""
+        for source_id, table in self.context.database.state_tables():
+            for known in table.states:
+                entry = known.state.entry
+                altered = self._altered.get((source_id, known.state.kind, known.state.name))
+                is_dropped = altered is not None and altered.alteration.dropped
+                if entry is None or is_dropped or self.context.operator_ids[source_id] is None:
+                    continue
+                before = tuple(entry.serializers())
+                values = None if altered is None else altered.values
+                yield StateTypes(
+                    table=table.name,
+                    before=before,
+                    after=before
+                    if values is None
+                    else tuple(values if one is entry.value else one for one in before),
+                    changes=() if altered is None else altered.alteration.types,
+                )
+
+    def table(self, name: str) -> Table | None:
+        found = self._found(name) if any(True for _ in self._altered) else None
+        if found is None or self._key(found) not in self._altered:
+            return None
+        if found.alteration.dropped or found.alteration.types:
+            raise InvalidQueryError(
+                f"an earlier statement altered {name!r}: read or change its rows in a script of their own"
+            )
+        return self._changed(found)
+
+    def verify(self, savepoint: Savepoint) -> None:
+        """Check that the new savepoint has the states that stay, by their new names, and no others.
+
+        Raises:
+            UnwritableError: it has others.
+        """
+        for source_id in {one.source_id for one in self._altered.values()}:
+            now = self.context.operator_ids[source_id]
+            operator = next((one for one in savepoint.operators if one.operator_id == now), None)
+            if operator is None:
+                continue
+            expected = sorted([*self._names(source_id), *self.context.created.get(source_id, ())])
+            found = sorted(state.name for state in operator.states)
+            if found != expected:
+                raise UnwritableError(
+                    f"expected the states {', '.join(expected)}, read back {', '.join(found)}"
+                )
+
+    # ---- statements ----
+
+    def _drop(self, statement: DropTable) -> Effect:
+        found = self._state(statement)
+        self._keep(replace(found, alteration=replace(found.alteration, dropped=True)))
+        text = f"{statement.name} is dropped: a job that declares this state starts it empty"
+        return Effect(table=statement.name, text=text + self._timers_left(found))
+
+    def _truncate(self, statement: Truncate) -> Effect:
+        found = self._state(statement)
+        rows = self._rows(statement.name)
+        check_found(self.context, statement, rows, statement.name)
+        self._keep(replace(found, alteration=replace(found.alteration, truncated=True)))
+        self.context.states.empty(state_key(self._table_of(found).states[0]))
+        text = f"{statement.name} is empty: {rows} {'row is' if rows == 1 else 'rows are'} removed"
+        return Effect(table=statement.name, removed=rows, text=text + self._timers_left(found))
+
+    def _rename(self, statement: RenameTable) -> Effect:
+        found, new = self._state(statement), statement.new_name
+        _, separator, rest = new.partition(_SEPARATOR)
+        if separator and new.startswith(statement.name.removesuffix(found.name)):
+            new = rest
+        if not new:
+            raise InvalidQueryError("expected the name of a state, found an empty text")
+        if any(new == name for name in self._names(found.source_id)):
+            raise InvalidQueryError(f"the operator has a state {new!r} already")
+        self._keep(replace(found, alteration=replace(found.alteration, name=new)))
+        text = f"{statement.name} is called {new!r}: a job that declares a state of this name finds it"
+        return Effect(table=statement.name, text=text)
+
+    def _rename_column(self, statement: RenameColumn) -> Effect:
+        change = RenamedField(self._path(statement), statement.new_name)
+        return self._change(
+            statement, change, f"the field {_shown(statement)} is called {statement.new_name}"
+        )
+
+    def _add_column(self, statement: AddColumn) -> Effect:
+        path = self._path(statement)
+        default = self._constant(statement.default) if statement.default is not None else None
+        change = AddedField(path, self._serializer(statement.type), default)
+        text = "NULL" if default is None or not default.is_valid else shown(default)
+        return self._change(
+            statement, change, f"the field {_shown(statement)} is added, {text} in every value"
+        )
+
+    def _drop_column(self, statement: DropColumn) -> Effect:
+        change = DroppedField(self._path(statement))
+        return self._change(statement, change, f"the field {_shown(statement)} goes with its values")
+
+    def _alter_column(self, statement: AlterColumn) -> Effect:
+        serializer = self._serializer(statement.type)
+        change = RetypedField(self._path(statement, is_whole_allowed=True), serializer)
+        return self._change(statement, change, f"{_shown(statement)} has the type {serializer.type_name}")
+
+    def _set(self, statement: SetOptions) -> Effect:
+        for option, _ in statement.options:
+            if option != "ttl":
+                raise InvalidQueryError(f"expected the option ttl of a state, found {option}")
+        constant = self._constant(statement.options[-1][1])
+        value = constant.as_py() if pa.types.is_boolean(constant.type) else None
+        if value is None:
+            raise InvalidQueryError(
+                f"expected ttl = true or ttl = false, found {shown(constant)}: how long values live is not in a savepoint, the job "
+                "says it"
+            )
+        if not value:
+            return self._change(statement, ExpiringValue(None), "values have no TTL")
+        now = ExpiringValue(time.time_ns() // 1_000_000)
+        return self._change(statement, now, "values have TTL, and were accessed now")
+
+    def _change(self, statement: Statement, change: TypeChange, text: str) -> Effect:
+        found = self._state(statement)
+        if not is_keyed(found.state.kind) or found.values is None:
+            raise InvalidQueryError(
+                f"expected keyed state, found {statement.name!r}: types of operator state cannot be changed yet"
+            )
+        try:
+            values = change.evolved(found.values).serializer
+        except WriterError as error:
+            raise write_error_of(error) from error
+        types = (*found.alteration.types, change)
+        self._keep(replace(found, alteration=replace(found.alteration, types=types), values=values))
+        return Effect(
+            table=statement.name, text=f"{statement.name}: {text}; every value is written anew, {_JOB}"
+        )
+
+    # ---- states by the names of their tables ----
+
+    def _state(self, statement: Statement) -> AlteredState:
+        found = self._found(statement.name)
+        assert found is not None
+        if found.alteration.dropped:
+            raise InvalidQueryError(f"an earlier statement dropped {statement.name!r}")
+        check_not_assumed(statement.name, found.state)
+        return found
+
+    def _found(self, table: str) -> AlteredState | None:
+        """Return the state of a table by its name now; None if it is the table of something else.
+
+        Raises:
+            QueryError: an earlier statement dropped it or gave it another name, or files cannot be read.
+        """
+        for label, name in _divisions(table):
+            try:
+                source_id, _ = self.context.operator(label)
+            except QueryError:
+                continue
+            # Another state may have the name of one that was dropped.
+            known = [
+                one
+                for one in self._altered.values()
+                if one.source_id == source_id and one.name.casefold() == name.casefold()
+            ]
+            if known:
+                return min(known, key=lambda one: one.alteration.dropped)
+            found = self._in_source(f"{self.context.database.operator_names[source_id]}{_SEPARATOR}{name}")
+            if found is not None:
+                renamed = self._altered.get(self._key(found))
+                if renamed is None:
+                    return found
+                raise InvalidQueryError(f"an earlier statement gave {table!r} the name {renamed.name!r}")
+        return None
+
+    def _in_source(self, table: str) -> AlteredState | None:
+        try:
+            found = self.context.database.table(table)
+        except CatalogError:
+            return None
+        if not isinstance(found, StateTable) or len(found.states) != 1:
+            return None
+        state = found.states[0].state
+        if state.kind not in _KINDS or not state.parts:
+            return None
+        entry = state.entry
+        return AlteredState(
+            state.operator_id, state, StateAlteration(), entry.value if entry is not None else None
+        )
+
+    def _tables(self, source_id: str) -> Iterator[tuple[str, StateTable]]:
+        return (found for found in self.context.database.state_tables() if found[0] == source_id)
+
+    def _names(self, source_id: str) -> Iterator[str]:
+        """Yield the names of the states of an operator now."""
+        for state in self._operator(source_id).states:
+            known = self._altered.get((source_id, state.kind, state.name))
+            if known is None or not known.alteration.dropped:
+                yield state.name if known is None else known.name
+
+    def _operator(self, source_id: str) -> Operator:
+        operators = self.context.database.savepoint.operators
+        return next(one for one in operators if one.operator_id == source_id)
+
+    def _keep(self, altered: AlteredState) -> None:
+        self._altered[self._key(altered)] = altered
+        key = state_key(self._table_of(altered).states[0])
+        if altered.alteration.name is not None:
+            self.context.states.names[key] = altered.alteration.name
+        if altered.alteration.types:
+            self.context.states.retyped.add(key)
+        if altered.alteration.dropped:
+            self.context.states.forget(key)
+
+    def _table_of(self, found: AlteredState) -> StateTable:
+        """Return the table of a state, as it is in the savepoint."""
+        return next(one for _, one in self._tables(found.source_id) if one.states[0].state is found.state)
+
+    def _changed(self, found: AlteredState) -> ChangedTable:
+        """Return the table of a state, with the rows that statements have changed."""
+        return ChangedTable(self._table_of(found), self.context.states.table_changes)
+
+    def _key(self, altered: AlteredState) -> tuple[str, StateKind, str]:
+        return altered.source_id, altered.state.kind, altered.state.name
+
+    def _timers_left(self, found: AlteredState) -> str:
+        """Return a warning that timers stay where the contents of windows go."""
+        has_timers = any(state.kind is StateKind.TIMER for state in self._operator(found.source_id).states)
+        if found.state.name not in _WINDOWS or not has_timers:
+            return ""
+        return f"; the timers of its windows stay, and {_WINDOWS[found.state.name]}"
+
+    # ---- parts of statements ----
+
+    def _path(self, statement: ColumnStatement, *, is_whole_allowed: bool = False) -> tuple[str, ...]:
+        column, *path = statement.path
+        if column.casefold() != _VALUE or not (path or is_whole_allowed):
+            raise InvalidQueryError(
+                f"expected a field of the column value, such as value.x, found {_shown(statement)}: keys and namespaces keep "
+                "their types, which say where Flink finds them"
+            )
+        return tuple(path)
+
+    def _constant(self, expression: Fragment) -> pa.Scalar:
+        """Return the value of an expression.
+
+        Raises:
+            QueryError: it means nothing, or is no single value.
+        """
+        with self.context.select(Composition("SELECT ").expression(expression, "value")) as reader:
+            return reader.read_all().column(0)[0]
+
+    def _serializer(self, type_: str) -> Serializer:
+        """Return the serializer of a type: one of Flink by its name, or else one of SQL.
+
+        Raises:
+            QueryError: it is neither.
+        """
+        try:
+            return type_named(type_)
+        except UnsupportedSerializerError as unknown:
+            try:
+                with self.context.select(Composition(f"SELECT CAST(NULL AS {type_}) AS value")) as reader:
+                    column = reader.schema.field(0)
+                return type_of_column("value", column.type)
+            except QueryError as error:
+                raise InvalidQueryError(
+                    f"expected a type of SQL such as BIGINT, or one of Flink such as 'Long', found {type_!r}: {unknown.message}"
+                ) from error
+            except WriterError as error:
+                raise write_error_of(error) from error
+
+    def _rows(self, table: str) -> int:
+        """Return the number of rows of a state."""
+        found = self._found(table)
+        assert found is not None
+        select = Composition('SELECT count(*) FROM "counted"')
+        with self.context.select(select, {"counted": self._changed(found)}) as reader:
+            return int(reader.read_all().column(0)[0].as_py())
+
+
+def _divisions(table: str) -> Iterator[tuple[str, str]]:
+    """Yield the ways to divide the name of a table into operator and state, that of the longest operator first."""
+    parts = table.split(_SEPARATOR)
+    for count in range(len(parts) - 1, 0, -1):
+        yield _SEPARATOR.join(parts[:count]), _SEPARATOR.join(parts[count:])
+
+
+def _shown(statement: ColumnStatement) -> str:
+    return ".".join(statement.path)
+
+
+_KINDS = frozenset(
+    {
+        StateKind.VALUE,
+        StateKind.LIST,
+        StateKind.MAP,
+        StateKind.REDUCING,
+        StateKind.AGGREGATING,
+        StateKind.FOLDING,
+        StateKind.OPERATOR_LIST,
+        StateKind.UNION_LIST,
+        StateKind.BROADCAST,
+    }
+)

@@ -1,0 +1,346 @@
+"""CREATE TABLE: new states, of new operators or of those that the savepoint has, filled by a SELECT.
+
+    statement ─ options and columns ─▶ kind and types ─ SELECT, batch by batch ─▶ entries on disk ─▶ an edit
+
+Rows are encoded while they come, so memory does not grow with their number, and every value and key that is refused is found before
+anything is written. A state that a statement creates is no table of the script's other statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from catalog import Table
+from readers import (
+    Operator,
+    PojoSerializer,
+    ReaderError,
+    Savepoint,
+    Serializer,
+    UnsupportedSerializerError,
+    operator_id_of,
+    type_named,
+)
+from service.base.errors import InvalidQueryError, QueryError
+from service.query.sql.edits import quoted
+from service.tasks.write.classes.nulls import field_warnings
+from service.tasks.write.composition import Composition
+from service.tasks.write.errors import write_error_of
+from service.tasks.write.family import Context, Effect, Family
+from service.tasks.write.statements.create import CreateTable
+from service.tasks.write.statements.statement import Statement
+from writers import (
+    MOST_KEY_GROUPS,
+    CollectedElements,
+    CreateOperator,
+    Edit,
+    ExtendOperatorState,
+    NewState,
+    NullField,
+    RestoreWarning,
+    RewriteKeyedState,
+    SpooledEntries,
+    WriterError,
+    check_created,
+    fitted,
+    kind_named,
+    named_after,
+    null_fields,
+    type_of_column,
+)
+
+_TYPED = ("key", "namespace", "map_key", "value")
+_INDEX = "list_index"
+_OPTIONS = frozenset(
+    {
+        "kind",
+        "operator_uid",
+        "state",
+        "ttl",
+        "parallelism",
+        "max_parallelism",
+        *(f"{one}_type" for one in _TYPED),
+    }
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class CreatedStates:
+    """The states that statements create of one operator.
+
+    Attributes:
+        uid: of the operator; if the savepoint has it, its name there.
+        known: the operator, if the savepoint has it.
+        parallelism, max_parallelism: of it.
+        keyed, elements: its new states.
+    """
+
+    uid: str
+    known: Operator | None
+    parallelism: int
+    max_parallelism: int
+    keyed: list[SpooledEntries] = field(default_factory=list)
+    elements: list[CollectedElements] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[str]:
+        """The names of its new states."""
+        return {one.state.name for one in self.keyed} | {one.state.name for one in self.elements}
+
+    def edits(self) -> Iterator[Edit]:
+        """Yield what writes them."""
+        keyed, elements = tuple(self.keyed), tuple(self.elements)
+        if self.known is None:
+            yield CreateOperator(
+                uid=self.uid,
+                parallelism=self.parallelism,
+                max_parallelism=self.max_parallelism,
+                keyed=keyed,
+                elements=elements,
+            )
+            return
+        if keyed:
+            yield RewriteKeyedState(operator=self.known, added=keyed)
+        if elements:
+            yield ExtendOperatorState(operator_id=self.known.operator_id, elements=elements)
+
+
+class StateCreations(Family):
+    """CREATE TABLE of states."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._operators: dict[str, CreatedStates] = {}
+        self._tables: set[str] = set()
+        self._warnings: list[RestoreWarning] = []
+
+    @property
+    def warnings(self) -> tuple[RestoreWarning, ...]:
+        """What Flink may refuse in the new states."""
+        return tuple(self._warnings)
+
+    @property
+    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
+        return {CreateTable: self._create}
+
+    def edits(self) -> Iterator[Edit]:
+        return (edit for operator in self._operators.values() for edit in operator.edits())
+
+    def table(self, name: str) -> Table | None:
+        """Refuse a table that a statement creates; return None for any other.
+
+        Raises:
+            QueryError: a statement creates it.
+        """
+        if name in self._tables:
+            raise InvalidQueryError(
+                f"an earlier statement creates {name!r}: read or change its rows in a script of their own"
+            )
+        return None
+
+    def verify(self, savepoint: Savepoint) -> None:
+        for operator in self._operators.values():
+            known = operator.known
+            now = (
+                operator_id_of(operator.uid)
+                if known is None
+                else self.context.operator_ids[known.operator_id]
+            )
+            if now is not None:
+                check_created(savepoint, now, operator.keyed, operator.elements)
+
+    def close(self) -> None:
+        for operator in self._operators.values():
+            for one in operator.keyed:
+                one.close()
+
+    def _create(self, statement: CreateTable) -> Effect:
+        try:
+            return self._created(statement)
+        except (ReaderError, WriterError) as error:
+            raise write_error_of(error) from error
+
+    def _created(self, statement: CreateTable) -> Effect:
+        options = _known(statement.options)
+        uid, name = _names(statement, options)
+        operator = self._operator(uid, options)
+        if name in operator.names:
+            raise InvalidQueryError(
+                f"expected a new state of {uid!r}, found {name!r}, which the script creates already"
+            )
+        with self.context.select(_select(statement)) as rows:
+            state = _state(name, options, rows.schema)
+            nulls: set[NullField] = set()
+            added = self._filled(state, operator, _noting(rows, state, nulls))
+        self._warnings += field_warnings(name, nulls, self.context.database.savepoint)
+        self._operators[uid] = operator
+        self._tables.add(statement.name.casefold())
+        if operator.known is not None:
+            self.context.created.setdefault(operator.known.operator_id, set()).add(name)
+        count = f"{added} row" if added == 1 else f"{added} rows"
+        types = ", ".join(f"{column} {one.type_name}" for column, one in state.types.items())
+        return Effect(
+            table=statement.name,
+            added=added,
+            key_groups=len(operator.keyed[-1].groups) if state.is_keyed else 0,
+            text=f"{statement.name} is created with {count}: state {name!r} of kind {state.kind.value} ({types}) of the "
+            f"{'operator' if operator.known is not None else 'new operator with uid'} {uid!r}",
+        )
+
+    def _operator(self, uid: str, options: Mapping[str, str]) -> CreatedStates:
+        """Return the operator of a statement."""
+        known = self._operators.get(uid) or self._of_savepoint(uid)
+        defaults = known or self.context.creation
+        parallelism = _number(options, "parallelism") or defaults.parallelism
+        most = _number(options, "max_parallelism") or defaults.max_parallelism
+        if known is not None and (known.parallelism, known.max_parallelism) != (parallelism, most):
+            raise InvalidQueryError(
+                f"expected parallelism {known.parallelism} and max_parallelism {known.max_parallelism} in all states of "
+                f"{uid!r}, found {parallelism} and {most}"
+            )
+        if not 1 <= parallelism <= most <= MOST_KEY_GROUPS:
+            raise InvalidQueryError(
+                f"expected a max_parallelism of at most {MOST_KEY_GROUPS}, and a parallelism of at most that, found "
+                f"{most} and {parallelism}"
+            )
+        return known or CreatedStates(uid=uid, known=None, parallelism=parallelism, max_parallelism=most)
+
+    def _of_savepoint(self, name: str) -> CreatedStates | None:
+        """Return the operator of this name or uid; None if the savepoint has none, or none any more."""
+        try:
+            source_id, _ = self.context.operator(name)
+        except QueryError:
+            return None
+        operators = self.context.database.savepoint.operators
+        found = next(one for one in operators if one.operator_id == source_id)
+        return CreatedStates(
+            uid=name,
+            known=found,
+            parallelism=found.metadata.parallelism,
+            max_parallelism=found.metadata.max_parallelism,
+        )
+
+    def _filled(self, state: NewState, operator: CreatedStates, rows: Iterable[pa.RecordBatch]) -> int:
+        """Add a state with its rows to an operator; return their number."""
+        if not state.is_keyed:
+            elements = CollectedElements(state, operator.parallelism)
+            for batch in rows:
+                elements.add(batch)
+            operator.elements.append(elements)
+            return elements.rows
+        if operator.keyed and operator.keyed[0].key_block() != state.key_block():
+            first = operator.keyed[0].state
+            raise InvalidQueryError(
+                f"expected keys of one type in all states of {operator.uid!r}, found {first.types['key'].type_name} in "
+                f"{first.name!r} and {state.types['key'].type_name} in {state.name!r}"
+            )
+        entries = SpooledEntries(state, operator.max_parallelism, self.context.creation.folder)
+        try:
+            for batch in rows:
+                entries.add(batch)
+            entries.check()
+        except BaseException:
+            entries.close()
+            raise
+        operator.keyed.append(entries)
+        return entries.rows
+
+
+def _noting(rows: pa.RecordBatchReader, state: NewState, nulls: set[NullField]) -> Iterator[pa.RecordBatch]:
+    """Yield rows, and note which fields of POJOs that may be primitive have NULL in them."""
+    types = {
+        name: one for name, one in state.types.items() if name in ("value", "map_key") and _has_pojo(one)
+    }
+    for batch in rows:
+        for name, serializer in types.items():
+            column = fitted(batch.column(name), serializer.arrow(), (name,))
+            nulls.update(null_fields(serializer, (), column))
+        yield batch
+
+
+def _has_pojo(serializer: Serializer) -> bool:
+    return isinstance(serializer, PojoSerializer) or any(_has_pojo(child) for _, child in serializer.children)
+
+
+def _known(options: Mapping[str, str]) -> Mapping[str, str]:
+    unknown = next((name for name in options if name not in _OPTIONS), None)
+    if unknown is not None:
+        raise InvalidQueryError(
+            f"there is no option {unknown!r}", hint=f"there are {', '.join(sorted(_OPTIONS))}"
+        )
+    return options
+
+
+def _names(statement: CreateTable, options: Mapping[str, str]) -> tuple[str, str]:
+    """Return the uid of the operator and the name of the state: those of the options, or else of the table."""
+    uid, _, name = statement.name.partition("__")
+    uid, name = options.get("operator_uid", uid), options.get("state", name)
+    if not (uid and name):
+        raise InvalidQueryError(
+            f"expected a table named operator__state, or the options operator_uid and state, found {statement.name!r}"
+        )
+    return uid, name
+
+
+def _select(statement: CreateTable) -> Composition:
+    """Return the SELECT of the rows, in the types of the statement's columns."""
+    names = [column.name for column in statement.columns]
+    if not names:
+        return Composition("SELECT * FROM ").expression(statement.query, "_rows")
+    columns = ", ".join(
+        f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
+        for column in statement.columns
+    )
+    select = Composition(f"SELECT {columns} FROM ").expression(statement.query, "_rows")
+    select.add(f"({', '.join(map(quoted, names))})")
+    return select.add(f" ORDER BY {quoted(_INDEX)}") if _INDEX in names else select
+
+
+def _state(name: str, options: Mapping[str, str], columns: pa.Schema) -> NewState:
+    """Return the state that options and columns describe."""
+    types = {}
+    for column in _TYPED:
+        text = options.get(f"{column}_type")
+        if column in columns.names:
+            types[column] = _type(column, text, columns.field(column).type)
+        elif text is not None:
+            raise InvalidQueryError(f"the option {column}_type is set, and there is no column {column}")
+    state = NewState(
+        name=name,
+        kind=kind_named(options.get("kind", "VALUE")),
+        types=types,
+        ttl=_flag(options, "ttl") or "ttl_timestamp" in columns.names,
+    )
+    state.check_columns(columns.names)
+    # What cannot be registered is refused before rows are read.
+    state.registered()
+    return state
+
+
+def _type(column: str, text: str | None, data_type: pa.DataType) -> Serializer:
+    if text is None:
+        return type_of_column(column, data_type)
+    try:
+        return named_after(type_named(text), data_type)
+    except UnsupportedSerializerError as error:
+        raise InvalidQueryError(f"{column}_type: {error.message}") from error
+
+
+def _number(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or len(text) > 9:
+        raise InvalidQueryError(f"expected a number for {name}, found {text!r}")
+    return int(text)
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool:
+    text = options.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidQueryError(f"expected true or false for {name}, found {options[name]!r}")
+    return text == "true"

@@ -1,0 +1,213 @@
+"""`Family`: statements that change the same thing, such as operators or offsets. A draft has one object of each family.
+
+A family says which statements are its own, what each of them does, which tables a later statement finds changed, the edits that
+write the changes, and whether the new savepoint has them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from catalog import CatalogError, Database, Table
+from readers import Savepoint, operator_id_of
+from service.base.errors import InvalidQueryError, query_error_of
+from service.tasks.write.changedstates import ChangedStates
+from service.tasks.write.composition import Composition
+from service.tasks.write.statements.statement import Statement
+from writers import Edit
+
+ALLOW_EMPTY = "--allow-empty, or allow_empty over HTTP and in Python, writes the savepoint anyway"
+"""The hint of a write that changes nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A row that a statement changed, for people: names and values are texts.
+
+    Attributes:
+        place: the columns that tell the row from others.
+        before: the columns that changed, as they were; None for a row that is added.
+        after: the same columns as they are now; None for a row that is removed.
+    """
+
+    place: Mapping[str, str]
+    before: Mapping[str, str] | None
+    after: Mapping[str, str] | None
+
+    def text(self) -> str:
+        """Return the change as a line."""
+        place = ", ".join(_listed(self.place))
+        return f"{place}: {self._change()}" if place else self._change()
+
+    def _change(self) -> str:
+        if self.before is None:
+            return ", ".join(["added", *_listed(self.after or {})])
+        if self.after is None:
+            return ", ".join(["removed", *_listed(self.before)])
+        return ", ".join(f"{name} {value} → {self.after[name]}" for name, value in self.before.items())
+
+
+def _listed(values: Mapping[str, str]) -> list[str]:
+    return [f"{name} {value}" for name, value in values.items()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What one statement did.
+
+    Attributes:
+        table: the name of its table.
+        changed, added, removed: how many rows.
+        key_groups: how many key groups have such rows.
+        samples: some of the rows.
+        text: what happened, and what Flink will do about it, for people.
+    """
+
+    table: str
+    changed: int = 0
+    added: int = 0
+    removed: int = 0
+    key_groups: int = 0
+    samples: tuple[Sample, ...] = ()
+    text: str
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it is plain that a row is another one now; False if all samples show values that stay the same."""
+        return bool(self.added or self.removed) or any(one.before != one.after for one in self.samples)
+
+    @property
+    def rows(self) -> int:
+        """How many rows it changed, added or removed."""
+        return self.changed + self.added + self.removed
+
+
+class Select(Protocol):
+    """Runs a SELECT over the savepoint as the script has left it."""
+
+    def __call__(
+        self, select: Composition, tables: Mapping[str, Table] | None = None
+    ) -> AbstractContextManager[pa.RecordBatchReader]:
+        """Return its rows, in a context that ends it.
+
+        Args:
+            select: the SELECT.
+            tables: tables by names of their own, casefolded; they hide all others.
+
+        Raises:
+            QueryError: with the place in the script.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreationContext:
+    """How states are created.
+
+    Attributes:
+        folder: for files that are gone with the script.
+        parallelism, max_parallelism: of operators whose statements do not say it.
+    """
+
+    folder: Path
+    parallelism: int
+    max_parallelism: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What the families of one script share.
+
+    Attributes:
+        database: the savepoint as it is.
+        select: runs a SELECT over it.
+        changed_table: returns a table, by its casefolded name, as the script has left it; None if no statement changed it.
+        creation: how states are created.
+        may_find_nothing: returns whether statements about a table may find nothing to change, by the name of the table.
+        states: what the statements have changed in its states.
+        operator_ids: the id of an operator in the source → its id now; None once it is dropped.
+        created: the id of an operator in the source → the names of the states that it gets.
+    """
+
+    database: Database
+    select: Select
+    changed_table: Callable[[str], Table | None]
+    creation: CreationContext
+    may_find_nothing: Callable[[str], bool]
+    states: ChangedStates
+    operator_ids: dict[str, str | None] = field(default_factory=dict)
+    created: dict[str, set[str]] = field(default_factory=dict)
+
+    def operator(self, name: str) -> tuple[str, str]:
+        """Return the id of an operator in the source, and its id now.
+
+        Raises:
+            QueryError: there is none of this name, or an earlier statement dropped it.
+        """
+        for source_id, operator_id in self.operator_ids.items():
+            # An earlier statement may have given it this uid.
+            if operator_id == operator_id_of(name) and operator_id != source_id:
+                return source_id, operator_id
+        try:
+            source_id = self.database.operator_of(name)
+        except CatalogError as error:
+            raise query_error_of(error) from error
+        found = self.operator_ids[source_id]
+        if found is None:
+            raise InvalidQueryError(f"an earlier statement dropped {name!r}")
+        return source_id, found
+
+
+class Family(ABC):
+    """Statements that change the same thing.
+
+    Args:
+        context: what it shares with the other families.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    @property
+    @abstractmethod
+    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
+        """What applies each class of statements: a statement → its effect. They raise a QueryError for what is refused."""
+
+    def owns(self, table: str) -> bool:
+        """Return whether a table is of this family; the first family that has it, and an applier, gets a statement.
+
+        Args:
+            table: its name as it was written.
+
+        Raises:
+            QueryError: files that may have the table cannot be read.
+        """
+        return True
+
+    @abstractmethod
+    def edits(self) -> Iterator[Edit]:
+        """Yield what writes the changes of all statements, in order."""
+
+    def table(self, name: str) -> Table | None:
+        """Return a table of the savepoint as the statements so far have changed it; None if they have not changed it.
+
+        Args:
+            name: casefolded.
+        """
+        return None
+
+    def verify(self, savepoint: Savepoint) -> None:  # noqa: B027  # some have nothing to read back
+        """Check that a new savepoint has the changes.
+
+        Raises:
+            UnwritableError: it has others.
+        """
+
+    def close(self) -> None:  # noqa: B027  # most hold nothing
+        """Release what it holds."""

@@ -1,0 +1,98 @@
+"""Operators that go, and operators that get another uid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from readers import State, operator_id_of
+from service.base.errors import InvalidQueryError
+from service.tasks.write.composition import Composition
+from service.tasks.write.family import Context, Effect, Family
+from service.tasks.write.statements.alter import SetOptions
+from service.tasks.write.statements.parser import Fragment
+from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.tables import DropTable, RenameTable
+from writers import DropOperator, Edit, RenameOperator, RewriteKeyedState, is_of_sink, shown
+
+_SHAPE = ("max_parallelism", "parallelism")
+
+
+class OperatorChanges(Family):
+    """DROP TABLE and ALTER TABLE of operators."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._edits: list[Edit] = []
+        self._shapes: dict[str, RewriteKeyedState] = {}
+
+    @property
+    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
+        return {DropTable: self._drop, RenameTable: self._rename, SetOptions: self._set}
+
+    def edits(self) -> Iterator[Edit]:
+        # State is found by the ids of operators in the source, so it comes first.
+        for source_id, edit in self._shapes.items():
+            if self.context.operator_ids[source_id] is not None:
+                yield edit
+        yield from self._edits
+
+    def _drop(self, statement: DropTable) -> Effect:
+        name = statement.name
+        source_id, operator_id = self.context.operator(name)
+        self._edits.append(DropOperator(operator_id))
+        self.context.operator_ids[source_id] = None
+        text = f"{name} is dropped: a job that has this operator starts it without state"
+        if any(is_of_sink(state) for state in self._states(source_id)):
+            text += "; what it has written and not committed is never committed"
+        return Effect(table=name, text=text)
+
+    def _states(self, source_id: str) -> tuple[State, ...]:
+        operators = self.context.database.savepoint.operators
+        return next(one.states for one in operators if one.operator_id == source_id)
+
+    def _rename(self, statement: RenameTable) -> Effect:
+        name = statement.name
+        source_id, operator_id = self.context.operator(name)
+        self._edits.append(RenameOperator(operator_id, statement.new_name))
+        self.context.operator_ids[source_id] = operator_id_of(statement.new_name)
+        text = (
+            f"{name} has the uid {statement.new_name!r}: a job without such an operator restores only with "
+            "allowNonRestoredState, and leaves this state out"
+        )
+        return Effect(table=name, text=text)
+
+    def _set(self, statement: SetOptions) -> Effect:
+        name = statement.name
+        source_id, _ = self.context.operator(name)
+        values = {option: self._number(option, value) for option, value in statement.options}
+        operators = self.context.database.savepoint.operators
+        operator = next(one for one in operators if one.operator_id == source_id)
+        edit = RewriteKeyedState(
+            operator=operator,
+            max_parallelism=values.get("max_parallelism"),
+            parallelism=values.get("parallelism"),
+        )
+        known = self._shapes.get(source_id)
+        shape = self._shapes[source_id] = edit if known is None else known.merged(edit)
+        groups = shape.max_parallelism or operator.metadata.max_parallelism
+        subtasks = shape.parallelism or operator.metadata.parallelism
+        text = (
+            f"{name} has {groups} key groups in {subtasks} subtasks: every entry goes to the group of its key. Flink restores it in "
+            f"a job whose max parallelism is {groups} or not set; that of all operators of a chain must be the same"
+        )
+        return Effect(table=name, text=text)
+
+    def _number(self, option: str, expression: Fragment) -> int:
+        if option not in _SHAPE:
+            raise InvalidQueryError(
+                f"expected one of {', '.join(_SHAPE)} as the option of an operator, found {option}"
+            )
+        with self.context.select(Composition("SELECT ").expression(expression, "value")) as reader:
+            constant = reader.read_all().column(0)[0]
+        value = constant.as_py() if pa.types.is_integer(constant.type) else None
+        if value is None or value < 1:
+            raise InvalidQueryError(f"expected a number above 0 for {option}, found {shown(constant)}")
+        return int(value)

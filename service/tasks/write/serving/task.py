@@ -1,0 +1,126 @@
+"""What the process of a write gets, and what it sends back, over frames of the workers' channel.
+
+| frame | direction | content |
+|---|---|---|
+| RUN | to the process | a `WriteTask`, as a pickle |
+| CANCEL | to the process | empty |
+| PROGRESS | from it | a `WriteProgress`, as JSON |
+| END | from it | the report, as JSON |
+| ERROR | from it | the error, as a worker sends it |
+
+The service reads what comes back without trust: the process ran what a client wrote.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from catalog import Catalog, connect
+from service.base.settings import Settings
+from service.query.serving.elsewhere import KnownDatabase
+from service.tasks.write.writing import WriteRequest, write_new_source
+
+_NEW = "new"  # the name of a savepoint that is made from nothing, in its script
+
+
+class Phase(StrEnum):
+    """What a write does at present; its text is part of the HTTP interface."""
+
+    STARTING = "starting"
+    READING = "reading"
+    WRITING = "writing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteProgress:
+    """How far a write is.
+
+    Attributes:
+        phase: what it does.
+        statements: how many statements the script has; 0 before that is known.
+        statements_done: how many of them have run.
+        files: how many files the target has.
+        bytes_written: their bytes, links to the source's files not counted.
+    """
+
+    phase: Phase = Phase.STARTING
+    statements: int = 0
+    statements_done: int = 0
+    files: int = 0
+    bytes_written: int = 0
+
+    def content(self) -> bytes:
+        """Return the content of PROGRESS."""
+        return orjson.dumps(self)
+
+    @classmethod
+    def of(cls, content: bytearray) -> WriteProgress:
+        """Return the progress in PROGRESS."""
+        fields = orjson.loads(content)
+        return cls(**(fields | {"phase": Phase(fields["phase"])}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTask:
+    """One write.
+
+    Attributes:
+        databases: the source, and the others that the script may read.
+        request: what to write; it names the source, or none if the savepoint is made from nothing.
+        target: the directory to make; None for a dry run.
+        settings: limits.
+        memory_bytes: memory that the process may take; 0 for no limit.
+    """
+
+    databases: tuple[KnownDatabase, ...]
+    request: WriteRequest
+    target: str | None
+    settings: Settings
+    memory_bytes: int
+
+    def content(self) -> bytes:
+        """Return the content of RUN."""
+        return pickle.dumps(self)
+
+    @classmethod
+    def of(cls, content: bytearray) -> WriteTask:
+        """Return the task in RUN; only the process of a write calls this, with what its service sent."""
+        task: WriteTask = pickle.loads(content)
+        return task
+
+    def opened(self, folder: Path) -> tuple[Catalog, WriteRequest]:
+        """Return the catalog of the databases, and the request with the name of its source.
+
+        Args:
+            folder: an empty one; a savepoint without operators goes there, if the new one is made from nothing.
+
+        Raises:
+            QueryError: no version of Flink.
+        """
+        if self.request.database is not None:
+            return Catalog.of(database.opened() for database in self.databases), self.request
+        names = {database.name for database in self.databases}
+        name = _NEW
+        while name in names:
+            name += "_"
+        write_new_source(folder, self.request.flink)
+        [empty] = connect(folder).known()
+        databases = (*self.databases, replace(KnownDatabase.of(empty), name=name))
+        return Catalog.of(database.opened() for database in databases), replace(self.request, database=name)
+
+
+def report_content(report: dict[str, Any]) -> bytes:
+    """Return the content of END."""
+    return orjson.dumps(report)
+
+
+def report_of(content: bytearray) -> dict[str, Any]:
+    """Return the report in END."""
+    report: dict[str, Any] = orjson.loads(content)
+    return report
