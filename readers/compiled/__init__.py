@@ -1,15 +1,14 @@
 """Compiled code: Python functions over machine words, compiled once by numba and kept as object code.
 
 Numba is imported only to compile: its import, and its own cache, take longer than most queries. It compiles a plain C
-function of 64-bit integers and addresses into an object file; what is kept is an image of it, which is loaded without LLVM.
+function of 64-bit integers and addresses into an object file, which is kept; llvmlite loads it.
 
     kernel.py    `kernel`: a function that Python calls; a unit is the kernels of one module
     routines.py  what kernels call: subroutines, and operations of LLVM that Python does not have
     store.py     the files that keep object code
     identity.py  one hash of all that the object code of a unit depends on
-    linking.py   an object file → an image of memory
     loading.py   object code → functions
-    llvm.py      the same, and the name of the processor, by LLVM, where there is no other way
+    llvm.py      an object file → addresses, by LLVM; the name of the processor, where the system does not say it
     compiler.py  a unit → object code; imports numba
     ahead.py     the list of all units, and their compilation ahead of time
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import types as python_types
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numba
@@ -19,7 +18,6 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from readers.compiled.linking import image_of
 from readers.compiled.loading import NOTHING, SYMBOL_PREFIX, TRUTH, WORD, ObjectCode, Signature
 from readers.compiled.routines import Alternative, Intrinsic, Subroutine
 
@@ -36,6 +34,7 @@ _OPTIONS = {
 }
 
 
+@global_compiler_lock  # type: ignore[untyped-decorator]  # numba has no types
 def compile_unit(unit: str, kernels: Mapping[str, Subroutine]) -> ObjectCode:
     """Return the object code of kernels; takes seconds.
 
@@ -43,14 +42,6 @@ def compile_unit(unit: str, kernels: Mapping[str, Subroutine]) -> ObjectCode:
         numba.core.errors.NumbaError: a kernel uses what numba cannot compile.
         ValueError: a kernel needs a function at run time that is not there.
     """
-    compiled: ObjectCode = object_file(unit, kernels)
-    assert isinstance(compiled.code, bytes)
-    return replace(compiled, code=image_of(compiled.code) or compiled.code)
-
-
-@global_compiler_lock  # type: ignore[untyped-decorator]  # numba has no types
-def object_file(unit: str, kernels: Mapping[str, Subroutine]) -> ObjectCode:
-    """Return the object code of kernels as an object file, which LLVM can load; see `compile_unit`."""
     context = cpu_target.target_context
     library = context.codegen().create_library(unit)
     module = library.create_ir_module(unit)

@@ -24,7 +24,7 @@ import numpy as np
 
 from readers.compiled.routines import Alternative, Intrinsic, Subroutine
 
-_FORMAT = 2
+_FORMAT = 3
 """Version of the files, and of the way that kernels are called."""
 _OURS = __name__.partition(".")[0]
 # Linux: vendor, family, model, and all features that the kernel knows. It takes no time to read, as /proc/cpuinfo may.

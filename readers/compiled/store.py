@@ -4,8 +4,8 @@
 |---|---|
 | 32 | SHA-256 of the rest |
 | u4 little endian | length of the next |
-| JSON | `identity`; `kernels`: name → number of words it takes, its result; `image`: null, or what an `Image` has beside its content |
-| … | the content of the image; the object file if there is none |
+| JSON | `identity`; `kernels`: name → number of words it takes, its result |
+| … | the object file |
 
 A file that is cut short, damaged, or that another user than root could have written is not loaded: its unit is compiled
 again and the file replaced. So the file and its folder belong to this user or to root, and no others may write them, not even a
@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 from readers.compiled.identity import identity_of
-from readers.compiled.linking import Image
 from readers.compiled.loading import ObjectCode, Signature, load
 from readers.compiled.routines import Subroutine, logger
 from readers.storage.cachefolder import CACHE_VARIABLE, cache_directory
@@ -107,19 +106,7 @@ def _read(path: Path, identity: str) -> ObjectCode | None:
         name: Signature(parameters=parameters, returns=returns)
         for name, (parameters, returns) in header["kernels"].items()
     }
-    content = rest[start:]
-    return ObjectCode(
-        signatures=signatures, code=_image(header["image"], content) if header["image"] else content
-    )
-
-
-def _image(described: dict[str, Any], content: bytes) -> Image:
-    return Image(
-        content=content,
-        inner=tuple(described["inner"]),
-        outer={name: tuple(places) for name, places in described["outer"].items()},
-        entries=described["entries"],
-    )
+    return ObjectCode(signatures=signatures, code=rest[start:])
 
 
 def _is_trusted(status: os.stat_result) -> bool:
@@ -161,12 +148,8 @@ def _make_folder(folder: Path) -> None:
 def _write(path: Path, identity: str, code: ObjectCode) -> bool:
     """Keep object code in a file; return whether that was possible."""
     signatures = {name: (kernel.parameters, kernel.returns) for name, kernel in code.signatures.items()}
-    image, content = None, code.code
-    if isinstance(content, Image):
-        image = {"inner": content.inner, "outer": content.outer, "entries": content.entries}
-        content = content.content
-    header = json.dumps({"identity": identity, "kernels": signatures, "image": image}).encode()
-    rest = len(header).to_bytes(4, "little") + header + content
+    header = json.dumps({"identity": identity, "kernels": signatures}).encode()
+    rest = len(header).to_bytes(4, "little") + header + code.code
     try:
         _make_folder(path.parent)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_UNFINISHED, delete=False) as file:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import importlib
 import os
-import platform
 import shutil
-import struct
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import accumulate, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readers.compiled import ahead, identity, linking, loading, store
+from readers.compiled import ahead, identity, store
 from readers.compiled.kernel import Kernel
 from readers.decode.machine import execute as machine
 from readers.decode.page import Page
@@ -170,87 +167,6 @@ def test_kernels_take_arrays_and_numbers_and_return_what_they_say(sample: Any):
     assert (sample.is_empty(0), sample.is_empty(3)) == (True, False)
     assert sample.clear(numbers, 2) is None
     assert numbers.tolist() == [0, 0, 4]
-
-
-@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="there are no images")
-def test_an_image_does_what_llvm_makes_of_the_object_file(sample: Any):
-    from readers.compiled import compiler  # imports numba
-
-    compiled = compiler.object_file("sample", ahead.kernels_of("sample"))
-    assert isinstance(compiled.code, bytes)
-    image = linking.image_of(compiled.code)
-    assert image is not None
-
-    for code in (compiled.code, image):
-        functions = loading.load(replace(compiled, code=code))
-        numbers = np.array([1, 2, 4])
-        address = numbers.ctypes.data
-
-        assert functions["total"](address, 3) == 211
-        assert functions["bounds"](address, 3) == (1, 4)
-        assert (functions["is_empty"](0), functions["is_empty"](3)) == (True, False)
-        assert functions["clear"](address, 3) is None
-        assert numbers.tolist() == [0, 0, 0]
-    assert image.entries.keys() >= {f"savepointdb_{name}" for name in compiled.signatures}
-
-
-def elf(*, machine: int = 62, flags: int = 2, kind: int = 1, home: int = 1) -> bytes:
-    """An object file with 16 bytes of code, whose second word is the address of a symbol at its eighth byte."""
-    names, symbol = b"\0here\0", struct.pack("<IBBHQQ", 1, 0, 0, home, 8, 0)
-    relocation = struct.pack("<QQq", 8, 1 << 32 | kind, 2)
-    parts = [b"", b"\x90" * 8 + bytes(8), names, bytes(24) + symbol, relocation]
-    starts = list(accumulate(map(len, parts), initial=64))
-    headers = [
-        (0, 0, 0, 0), (1, flags, 0, 0), (3, 0, 0, 0), (2, 0, 2, 0), (4, 0, 3, 1)
-    ]  # fmt: skip
-    table = b"".join(
-        struct.pack("<IIQQQQIIQQ", 0, number, flag, 0, start, len(part), link, info, 8, 24)
-        for (number, flag, link, info), part, start in zip(headers, parts, starts, strict=False)
-    )
-    head = b"\x7fELF\x02\x01" + bytes(10) + struct.pack("<HH", 1, machine)
-    return (
-        head
-        + bytes(20)
-        + struct.pack("<QIHHHHHH", starts[-1], 0, 64, 0, 0, 64, 5, 2)
-        + b"".join(parts)
-        + table
-    )
-
-
-def test_an_image_knows_the_words_that_are_addresses_in_it():
-    image = linking.image_of(elf())
-
-    assert image == linking.Image(
-        content=b"\x90" * 8 + struct.pack("<Q", 10), inner=(8,), outer={}, entries={"here": 8}
-    )
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param(elf(machine=183), id="another processor"),
-        pytest.param(elf(flags=3), id="memory that is written"),
-        pytest.param(elf(flags=2 | 1 << 10), id="memory of threads"),
-        pytest.param(elf(kind=2), id="a distance"),
-        pytest.param(elf(home=0), id="behind a function elsewhere"),
-        pytest.param(elf(home=2), id="a section that is not loaded"),
-        pytest.param(b"\xcf\xfa\xed\xfe" + bytes(100), id="another format"),
-    ],
-)
-def test_what_an_image_cannot_have_is_left_to_llvm(code: bytes):
-    assert linking.image_of(code) is None
-
-
-def test_an_image_finds_functions_of_the_c_library():
-    # mov rax, address; ret
-    code = b"\x48\xb8" + bytes(8) + b"\xc3"
-    image = linking.Image(content=code, inner=(), outer={"memcpy": (2,)}, entries={"savepointdb_address": 0})
-    signature = loading.Signature(parameters=0, returns=loading.WORD)
-
-    functions = loading.load(loading.ObjectCode(signatures={"address": signature}, code=image))
-
-    if platform.machine() == "x86_64":
-        assert functions["address"]() == ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value
 
 
 def test_where_the_system_does_not_describe_the_processor_llvm_does(
