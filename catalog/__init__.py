@@ -80,87 +80,30 @@ if TYPE_CHECKING:
     from catalog.scan import Scan, Split
     from catalog.table import FactsTable, PlannedTable, Table
 
-__all__ = [
-    "ENTRIES",
-    "Catalog",
-    "CatalogError",
-    "CheckpointFacts",
-    "Database",
-    "DiffSummary",
-    "FactsTable",
-    "HistoryDatabase",
-    "Job",
-    "JobFacts",
-    "Key",
-    "KeyedState",
-    "ListedTable",
-    "NoSuchColumnError",
-    "NoSuchDatabaseError",
-    "NoSuchJobError",
-    "NoSuchTableError",
-    "NotAKeyError",
-    "OffsetDifference",
-    "OperatorDifference",
-    "PlannedTable",
-    "Predicate",
-    "Root",
-    "Scan",
-    "Split",
-    "StateDifference",
-    "Table",
-    "connect",
-    "diff_summary",
-    "diff_table",
-    "entries_of",
-    "key_of",
-    "keyed_states",
-    "parse_key",
-    "shown_key",
-    "unread_operators",
-    "value_of_text",
-]
-
 _HOMES = {
-    "Catalog": "catalog.catalog:Catalog",
-    "CatalogError": "catalog.errors:CatalogError",
-    "CheckpointFacts": "catalog.jobs.facts:CheckpointFacts",
-    "Database": "catalog.database:Database",
-    "DiffSummary": "catalog.differences.summary:DiffSummary",
-    "ENTRIES": "catalog.keys:ENTRIES",
-    "FactsTable": "catalog.table:FactsTable",
-    "HistoryDatabase": "catalog.jobs.history:HistoryDatabase",
-    "Job": "catalog.jobs.grouping:Job",
-    "JobFacts": "catalog.jobs.facts:JobFacts",
-    "Key": "catalog.keys:Key",
-    "KeyedState": "catalog.keys:KeyedState",
-    "ListedTable": "catalog.cache.listings:ListedTable",
-    "NoSuchColumnError": "catalog.errors:NoSuchColumnError",
-    "NoSuchDatabaseError": "catalog.errors:NoSuchDatabaseError",
-    "NoSuchJobError": "catalog.errors:NoSuchJobError",
-    "NoSuchTableError": "catalog.errors:NoSuchTableError",
-    "NotAKeyError": "catalog.errors:NotAKeyError",
-    "OffsetDifference": "catalog.differences.summary:OffsetDifference",
-    "OperatorDifference": "catalog.differences.summary:OperatorDifference",
-    "PlannedTable": "catalog.table:PlannedTable",
-    "Predicate": "catalog.predicate:Predicate",
-    "Root": "catalog.catalog:Root",
-    "Scan": "catalog.scan:Scan",
-    "Split": "catalog.scan:Split",
-    "StateDifference": "catalog.differences.summary:StateDifference",
-    "Table": "catalog.table:Table",
-    "connect": "catalog.catalog:connect",
-    "diff_summary": "catalog.differences.summary:diff_summary",
-    "diff_table": "catalog.differences.table:diff_table",
-    "entries_of": "catalog.keys:entries_of",
-    "key_of": "catalog.keys:key_of",
-    "keyed_states": "catalog.keys:keyed_states",
-    "parse_key": "catalog.keys:parse_key",
-    "shown_key": "catalog.keys:shown_key",
-    "unread_operators": "catalog.keys:unread_operators",
-    "value_of_text": "catalog.keys:value_of_text",
+    "catalog.cache.listings": "ListedTable",
+    "catalog.catalog": "Catalog Root connect",
+    "catalog.database": "Database",
+    "catalog.differences.summary": (
+        "DiffSummary OffsetDifference OperatorDifference StateDifference diff_summary"
+    ),
+    "catalog.differences.table": "diff_table",
+    "catalog.errors": (
+        "CatalogError NoSuchColumnError NoSuchDatabaseError NoSuchJobError NoSuchTableError NotAKeyError"
+    ),
+    "catalog.jobs.facts": "CheckpointFacts JobFacts",
+    "catalog.jobs.grouping": "Job",
+    "catalog.jobs.history": "HistoryDatabase",
+    "catalog.keys": (
+        "ENTRIES Key KeyedState entries_of key_of keyed_states parse_key shown_key "
+        "unread_operators value_of_text"
+    ),
+    "catalog.predicate": "Predicate",
+    "catalog.scan": "Scan Split",
+    "catalog.table": "FactsTable PlannedTable Table",
 }
-"""Name → its module, and its name there; a name without one is a module itself."""
+"""Module → its names in this face; `name:other` has another name here. A module may be a name of its package."""
 
 # A type checker would take every name for one of the room.
 if not TYPE_CHECKING:
-    __getattr__ = late_names(globals(), _HOMES)
+    __getattr__, __all__ = late_names(globals(), _HOMES)

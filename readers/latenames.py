@@ -7,22 +7,29 @@ from importlib import import_module
 from typing import Any
 
 
-def late_names(face: dict[str, Any], homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a face; it keeps what it has loaded.
+def late_names(face: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], list[str]]:
+    """Return the `__getattr__` of a face, which keeps what it has loaded, and its `__all__`.
 
     Args:
         face: the globals of its module.
-        homes: name → its module, and its name there; a name without one is a module itself.
+        homes: module → its names, with spaces between them; `name:other` has another name in the face. A name that the module
+            does not have is one of its modules.
     """
+    places = {
+        word.rpartition(":")[2]: (module, word.partition(":")[0])
+        for module, words in homes.items()
+        for word in words.split()
+    }
 
     def load(name: str) -> Any:
-        if name not in homes:
+        if name not in places:
             raise AttributeError(f"module {face['__name__']!r} has no attribute {name!r}")
-        module, _, attribute = homes[name].partition(":")
-        value: Any = import_module(module)
-        if attribute:
-            value = getattr(value, attribute)
+        module, attribute = places[name]
+        home = import_module(module)
+        value: Any = (
+            getattr(home, attribute) if hasattr(home, attribute) else import_module(f"{module}.{attribute}")
+        )
         face[name] = value
         return value
 
-    return load
+    return load, sorted(places)
