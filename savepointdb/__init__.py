@@ -34,6 +34,7 @@ Reading order:
     >>> savepointdb.check("/savepoints/savepoint-42", against="new-job.jar").outcome
 """
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,7 @@ __all__ = [
     "export",
     "history",
     "test",
+    "xray",
 ]
 
 _HOMES = {
@@ -128,6 +130,7 @@ _HOMES = {
     "export": "savepointdb.questions",
     "history": "savepointdb.connection",
     "test": "savepointdb.questions",
+    "xray": "savepointdb.tasks",
 }
 
 
@@ -137,6 +140,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Load a public name when it is first used: Arrow, DuckDB and the rooms take half a second."""
         if name not in __all__:
+            if name in import_module("service.tasks.registry").TASKS:
+                return partial(import_module("savepointdb.tasks").run_task, name)
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         check_rooms()
         value = getattr(import_module(_HOMES.get(name, "service.base.errors")), name)

@@ -13,7 +13,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
@@ -38,6 +38,7 @@ from service.doors.cli.parser import (
 )
 from service.doors.cli.shell.arguments import add_shell, is_source
 from service.query.engines import registry
+from service.tasks.registry import CLI, TASKS, tasks_at
 
 # `service.doors.cli.outcome` and `service.tasks.check.findings` have the same codes, and import Arrow.
 _FAILED, _UNREADABLE, _INTERRUPTED = 1, 3, 130
@@ -45,6 +46,7 @@ _SHELL = "shell"
 # What they answer is out before they could find that it was wrong: they end by SIGBUS.
 _ENDLESS = {"mcp", "serve", _SHELL}
 _QUERY = "query"
+_TASK = "service.doors.cli.task"
 # So many objects a query makes before its first row, modules among them: their garbage is not worth a look.
 _OBJECTS_OF_A_QUERY = 100_000
 _WRONG_USAGE = {"check": 4}
@@ -126,7 +128,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     words = sys.argv[1:] if arguments is None else arguments
     # The options before a command take no value.
     command = next((word for word in words if not word.startswith("-")), "")
-    if command and command not in _COMMANDS:
+    if command and command not in _commands():
         command, words = _SHELL, _for_shell(words, command)
     parser = parser_of(command)
     options, rest = parser.parse_known_args(words)
@@ -142,7 +144,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _for_shell(words: Sequence[str], path: str) -> Sequence[str]:
     """Return the command line of a shell for one that begins with a path in place of a command."""
     if not is_source(path):
-        near = import_module("catalog.errors").near_names(path, _COMMANDS)
+        near = import_module("catalog.errors").near_names(path, _commands())
         hint = f"did you mean {near[0]}?" if near else "savepointdb --help lists the commands"
         parser_of(_SHELL).error(
             f"expected a command or the path of a savepoint, found {path!r}: there is no such file or folder ({hint})"
@@ -156,12 +158,23 @@ def _interrupted(*_: object) -> NoReturn:
 
 def _loaded(command: str) -> ModuleType:
     # The prompt of the shell does not wait for Arrow.
-    if command != _SHELL and "pandas" not in sys.modules:
+    if command != _SHELL:
+        _load_arrow()
+    if command in TASKS:
+        return import_module(_TASK)
+    folder = _FOLDERS.get(command, "service.doors.cli")
+    return import_module(f"{folder}.{command.replace('-', '_')}")
+
+
+def _commands() -> Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]:
+    return _COMMANDS | {name: (task.summary, _add_task(name)) for name, task in tasks_at(CLI)}
+
+
+def _load_arrow() -> None:
+    if "pandas" not in sys.modules:
         arrow = import_module("service.base.process.arrow")
         arrow.load_without_pandas()
         arrow.load_parts_later()
-    folder = _FOLDERS.get(command, "service.doors.cli")
-    return import_module(f"{folder}.{command.replace('-', '_')}")
 
 
 def parser_of(only: str | None = None) -> argparse.ArgumentParser:
@@ -178,7 +191,7 @@ def parser_of(only: str | None = None) -> argparse.ArgumentParser:
         "--version", action=VersionAction, nargs=0, help="Show version, commit and formats, and exit."
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, (summary, add_arguments) in _COMMANDS.items():
+    for name, (summary, add_arguments) in _commands().items():
         command = commands.add_parser(name, help=summary, description=summary)
         command.wrong_usage = parser.wrong_usage
         if only in (None, name):
@@ -231,12 +244,6 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", default="table", choices=("table", "json"), help="Format of the output.")
     add_names(parser)
     settings.add_arguments(parser, READING_SETTINGS)
-
-
-def _add_xray(parser: argparse.ArgumentParser) -> None:
-    _add_inspect(parser)
-    more = "Leave out what reads every entry: distinct keys, garbage, the largest keys, orphan timers, times of updates."
-    parser.add_argument("--quick", action="store_true", help=more)
 
 
 def _add_lookup(parser: argparse.ArgumentParser) -> None:
@@ -521,6 +528,16 @@ def _add_action(
     return actions.add_parser(name, help=summary, description=summary)
 
 
+def _add_task(name: str) -> Callable[[argparse.ArgumentParser], None]:
+    """Return what adds the arguments of a use case, which loads it."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        _load_arrow()
+        import_module(_TASK).add_arguments(parser, name)
+
+    return add
+
+
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     """Add nothing: the command has no arguments."""
 
@@ -532,7 +549,6 @@ _USAGES = {
     "query": "savepointdb query (SQL | --saved NAME) --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
     "mcp": "savepointdb mcp PATH… [option …]",
     "inspect": "savepointdb inspect PATH [option …]",
-    "xray": "savepointdb xray PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",
     "diff": "savepointdb diff BEFORE [AFTER] [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
     "history": "savepointdb history PATH KEY [--last N] [option …]",
@@ -560,7 +576,6 @@ _COMMANDS = {
         "Show the operators and states of a savepoint: types, sizes, and states that do not decode.",
         _add_inspect,
     ),
-    "xray": ("Show how much state there is, where, and what of it nobody needs; of the newest.", _add_xray),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
     "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", arguments.add_diff),
     "history": ("Show all states and timers of one key in all checkpoints of a job.", arguments.add_history),

@@ -47,7 +47,7 @@ FLOORS = {
         ("answer",),
         ("table", "compared"),
         ("connection",),
-        ("questions",),
+        ("questions", "tasks"),
         ("__main__",),
     ),
     "writers": (
@@ -100,6 +100,9 @@ FLOORS = {
         ("serving",),
     ),
     "service.tasks": (
+        ("request",),
+        ("task",),
+        ("registry", "xray"),
         ("saved", "history"),
         ("check",),
         ("write", "bisect", "test"),

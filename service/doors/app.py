@@ -25,6 +25,7 @@ from service.doors.http.api import (
     query,
     saved,
     savepoints,
+    tasks,
     triggers,
 )
 from service.doors.http.api.state import ServiceState
@@ -163,6 +164,7 @@ def create_app(
     )
     for module in routers:
         app.include_router(module.router)
+    app.include_router(tasks.task_router())
     app.include_router(page_router(assets))
     return app
 

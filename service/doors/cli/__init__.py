@@ -4,7 +4,7 @@ serve.py       run the HTTP service
 query.py       run one statement
 shell/         run statements from a terminal or a pipe
 inspect.py     show what is in a savepoint
-xray.py        show how much state there is, and where
+task.py        run a use case of `service.tasks`: xray
 lookup.py      show all states and timers of one key
 diff.py        show what differs between two savepoints
 check.py       say whether a savepoint restores in a job

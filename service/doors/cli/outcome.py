@@ -53,6 +53,14 @@ def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
         return reported(str(error), FAILED, options)
 
 
+def concluded(command: Callable[[Namespace], int], options: Namespace, failed: int) -> int:
+    """Run a command that returns its exit code; an error of the query, or an unknown name, ends it with `failed`."""
+    try:
+        return _run(command, options, failed=failed, cut=OK)
+    except NothingFoundError as error:
+        return reported(str(error), FAILED, options)
+
+
 def answered(
     command: Callable[[Namespace], int], options: Namespace, *, cut: int = OK, unknown: int = WRONG_USAGE
 ) -> int:

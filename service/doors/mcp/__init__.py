@@ -14,6 +14,7 @@ In reading order:
     querytools.py   query, lookup_key
     savedtools.py   run_saved_query
     timetools.py    diff, history, check
+    tasktools.py    the use cases of `service.tasks`
     tools.py        the table of tools
     resources.py    databases and tables as texts with addresses
     guide.py        what an agent reads first: instructions, and a prompt

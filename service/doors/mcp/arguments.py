@@ -38,6 +38,12 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class LimitedArguments(Arguments):
+    """Arguments of a tool whose result may be long."""
+
+    max_bytes: _Bytes = USUAL_BYTES
+
+
 class ListDatabases(Arguments):
     """Which databases are listed."""
 

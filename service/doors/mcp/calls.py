@@ -14,9 +14,9 @@ from service.base.errors import DatabaseNotFoundError
 from service.base.principal import Principal
 from service.base.process.waiting import found_in_thread
 from service.doors.http.api.state import Served
+from service.query.serving.group import QueryGroup
 from service.query.serving.query import Query
 from service.query.serving.request import QueryRequest
-from service.query.serving.waiting import StartedQueries
 
 _Found = TypeVar("_Found")
 
@@ -87,7 +87,7 @@ class Call:
         Raises:
             QueryError: a query fails.
         """
-        running = StartedQueries(self.served.queries.start, self.queries)
+        running = QueryGroup(self.served.queries, self.queries)
         return await found_in_thread(lambda: read(running.start), running.cancel)
 
 

@@ -29,6 +29,8 @@ from service.doors.mcp.arguments import (
 )
 from service.doors.mcp.calls import Call
 from service.doors.mcp.results import ToolResult, failure_of
+from service.doors.mcp.tasktools import arguments_class, runner_of
+from service.tasks.registry import MCP, RegisteredTask, tasks_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,18 @@ async def called(tool: Tool, call: Call, values: Mapping[str, Any] | None) -> To
 
 def tools_of(served: Served) -> Mapping[str, Tool]:
     """Return the tools that there are: saved queries have one only where some may be."""
-    return {name: tool for name, tool in TOOLS.items() if name != _SAVED or served.saved.is_open}
+    own = {name: tool for name, tool in TOOLS.items() if name != _SAVED or served.saved.is_open}
+    return own | {name: _tool_of(name, registered) for name, registered in tasks_at(MCP)}
+
+
+def _tool_of(name: str, registered: RegisteredTask) -> Tool:
+    return Tool(
+        title=name.capitalize(),
+        description=registered.summary,
+        arguments=arguments_class(name, registered),
+        run=runner_of(registered),
+        output={},
+    )
 
 
 def near_tools(name: str, tools: Mapping[str, Tool]) -> list[str]:

@@ -16,6 +16,7 @@ In: a `QueryRequest`, from any protocol or from the command line. Out: a `Query`
     waiting.py     clients that wait without a thread
     slots.py       which query runs next
     state.py       the states of a query
+    group.py       the queries of one call, which end together
     history.py     the queries that have ended
     origin.py      which checkpoints an answer comes from
     elsewhere.py   a database for another process

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -12,44 +11,6 @@ from starlette.requests import Request
 
 from service.base.errors import QueryCancelledError
 from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
-
-
-class StartedQueries:
-    """The queries of one request whose thread starts several and waits for them.
-
-    Args:
-        start: starts one.
-        started: gets those that were started.
-    """
-
-    def __init__(self, start: Callable[[QueryRequest], Query], started: list[Query]) -> None:
-        self._start = start
-        self._lock = threading.Lock()
-        self._started = started
-        self._is_cancelled = False
-
-    def start(self, request: QueryRequest) -> Query:
-        """Start a query.
-
-        Raises:
-            QueryError: the statement means nothing, or the request is cancelled.
-        """
-        query = self._start(request)
-        with self._lock:
-            self._started.append(query)
-            is_late = self._is_cancelled
-        if is_late:
-            query.close()
-            raise QueryCancelledError("the call was cancelled")
-        return query
-
-    def cancel(self) -> None:
-        """Cancel the queries that still run; no other starts."""
-        with self._lock:
-            self._is_cancelled = True
-        for query in self._started:
-            query.cancel()
 
 
 async def wait_until_ready(query: Query, timeout_s: float | None = None) -> bool:

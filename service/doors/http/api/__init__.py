@@ -17,6 +17,7 @@ In reading order:
     keys.py       POST /api/databases/{database}/keys: a key as people write it → queries
     checks.py     POST /api/checks: will a savepoint restore
     savepoints.py /api/savepoints: a script → a new savepoint
+    tasks.py      /api/xray, …: the use cases of `service.tasks`
     triggers.py   /api/jobs/{job}/savepoints: savepoints that Flink takes; /api/flink
     health.py     GET /healthz, /readyz and /metrics
     docs.py       GET /docs

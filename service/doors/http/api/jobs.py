@@ -17,9 +17,10 @@ from service.doors.http.api.state import ServiceState, State, Visible
 from service.doors.http.api.triggers import LiveEntry, live_entry
 from service.doors.http.auth.user import Caller
 from service.doors.http.errors import FAILURES
+from service.query.serving.group import QueryGroup
 from service.query.serving.origin import sendable
 from service.query.serving.request import QueryRequest
-from service.query.serving.waiting import StartedQueries, ended_on_disconnect
+from service.query.serving.waiting import ended_on_disconnect
 from service.tasks.history.timeline import KeyTimelines, timelines_of
 
 _LONGEST_KEY = 100_000
@@ -133,7 +134,7 @@ async def read_timeline(
         timeout_s=body.timeout_s,
     )
 
-    running = StartedQueries(service.queries.start, [])
+    running = QueryGroup(service.queries)
 
     def read() -> KeyTimelines:
         return timelines_of(found, catalog.history(found), body.key, running.start, asked, last=body.last)

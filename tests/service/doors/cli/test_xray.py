@@ -90,7 +90,7 @@ def test_of_several_savepoints_the_newest_is_shown_and_the_growth_of_its_job(
     code, out, err = xray(tmp_path / "job", "--quick", capsys=capsys)
 
     assert code == 0
-    assert err == f"savepointdb: the newest of 2 is shown: {tmp_path / 'job' / 'chk-2'}\n"
+    assert err == f"savepointdb: the newest of 2 is used: {tmp_path / 'job' / 'chk-2'}\n"
     growth = out[out.index("\ngrowth\n") :].splitlines()[4:]
     assert [line.split()[:2] for line in growth] == [["job__chk-2", "2"], ["job__chk-1", "1"]]
 

@@ -33,6 +33,7 @@ TOOLS = [
     "diff",
     "history",
     "check",
+    "xray",
 ]
 EVERYTHING = DATA / "flink" / "2.3.0" / "everything-hashmap-savepoints" / "canonical"
 KINDS = {"array": list, "string": str, "integer": int, "boolean": bool}

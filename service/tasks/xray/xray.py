@@ -1,30 +1,29 @@
-"""`savepointdb xray`: how much state a savepoint has, where it is, and what of it nobody needs any more.
+"""X-ray: how much state a savepoint has, where it is, and how much of it is garbage.
 
-One page over the tables `xray`, `xray_keys`, `xray_largest` and `xray_orphan_timers`. All but the first read every keyed entry once;
-`--quick` leaves them out.
+The outcome has the tables `xray`, `xray_keys`, `xray_largest` and `xray_orphan_timers` (docs/tables.md). All but the first read every
+keyed entry once; `quick` leaves them out.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
-import sys
-from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
-from catalog import Catalog, Database, Scan
-from readers import ReaderError, load_machine
-from service.doors.cli.compile import log_compilation
-from service.doors.cli.outcome import ended
-from service.doors.cli.output import json_object, screen_width
-from service.doors.cli.progress import ProgressLine
-from service.doors.cli.sources import catalog_of, newest_of
+from catalog import Catalog, Database
+from readers import ReaderError, json_text
 from service.query.encode import counted, dated, section_lines, size_text
-from service.query.engines.parallel import read_splits
+from service.query.serving.origin import sendable
+from service.query.sql.edits import quoted
+from service.tasks.request import TaskRequest, option
+from service.tasks.task import Context, Task
 
 _ON_PAGE = 40  # states
 _KEYS_ON_PAGE = 10
@@ -33,48 +32,99 @@ _STATE = ("operator_id", "state_name", "state_kind")
 _Row = dict[str, Any]
 
 
-def main(options: Namespace) -> int:
-    """Show the page; return the exit code."""
-    return ended(_xray, options)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XrayRequest(TaskRequest):
+    """A savepoint, and how closely it is looked at."""
+
+    database: str | None = option("name or alias; default: the newest", default=None)
+    quick: bool = option(
+        "Skip what reads every entry: distinct keys, garbage, the largest keys, orphan timers, times of updates.",
+        default=False,
+    )
 
 
-def _xray(options: Namespace) -> None:
-    log_compilation()
-    load_machine()
-    catalog = catalog_of([options.path], options)
-    database = newest_of(catalog, "shown")
-    tables = {name: _rows(database, name) for name in ("xray", *(() if options.quick else _SCANNED))}
-    if options.format == "json":
-        print(_as_json(database, tables))
-    else:
-        print("\n".join(_Page(catalog, database, tables).lines()))
-    sys.stdout.flush()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XrayOutcome:
+    """What a savepoint is made of.
+
+    Attributes:
+        name, path, kind, checkpoint_id, created_at: of the savepoint.
+        tables: name → rows; those that read entries are missing from a quick look.
+        growth: the savepoints of its job, the newest first: `savepoint`, `id`, `bytes`; None where one cannot be read.
+    """
+
+    name: str
+    path: str
+    kind: str | None
+    checkpoint_id: int
+    created_at: datetime | None
+    tables: Mapping[str, pa.Table]
+    growth: Sequence[_Row]
+
+    @property
+    def exit_code(self) -> int:
+        """See `Outcome`."""
+        return 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Outcome`."""
+        facts = {
+            "name": sendable(self.name),
+            "path": sendable(self.path),
+            "kind": self.kind,
+            "checkpoint_id": self.checkpoint_id,
+            "created_at": None if self.created_at is None else self.created_at.isoformat(),
+        }
+        return facts | {name: _json_rows(table) for name, table in self.tables.items()}
+
+    def lines(self, width: int | None) -> Iterator[str]:
+        """See `Outcome`."""
+        return _Page(self, width).lines()
 
 
-def _rows(database: Database, name: str) -> pa.Table:
-    scan = database.table(name).scan()
-    with ProgressLine(lambda: _progress(name, scan)):
-        batches = read_splits(scan, os.cpu_count() or 1, lambda: None)
-        return pa.Table.from_batches(list(batches), scan.schema)
+def run(request: XrayRequest, context: Context) -> XrayOutcome:
+    """Look at a savepoint.
+
+    Raises:
+        CatalogError: there is no such database.
+        QueryError: a table cannot be read, or takes longer than it may.
+    """
+    database = context.database(request.database)
+    names = ("xray", *(() if request.quick else _SCANNED))
+    return XrayOutcome(
+        name=database.name,
+        path=database.path,
+        kind=database.kind,
+        checkpoint_id=database.checkpoint_id,
+        created_at=database.created_at,
+        tables={name: context.query(f"SELECT * FROM {quoted(database.name)}.{name}") for name in names},
+        growth=_growth(context.catalog, database),
+    )
 
 
-def _progress(name: str, scan: Scan) -> str:
-    total = f" of {size_text(scan.bytes_total)}" if scan.bytes_total else ""
-    return f"{name}: {size_text(scan.bytes_read)}{total} read"
+def _growth(catalog: Catalog, database: Database) -> list[_Row]:
+    job = next((job for job in catalog.jobs() if database in job.databases), None)
+    rows: list[_Row] = []
+    for one in () if job is None else job.databases:
+        size = number = None
+        with suppress(ReaderError):
+            size, number = one.savepoint.metadata.size_bytes, one.checkpoint_id
+        rows.append({"savepoint": one.name, "id": number, "bytes": size})
+    return rows
 
 
 class _Page:
     """The page of a savepoint.
 
     Args:
-        catalog: with the other savepoints of the job.
-        database: the savepoint.
-        tables: name → rows; those that read entries may be missing.
+        found: what is shown.
+        width: characters per line of the screen; None if there is none.
     """
 
-    def __init__(self, catalog: Catalog, database: Database, tables: Mapping[str, pa.Table]) -> None:
-        self._catalog = catalog
-        self._database = database
+    def __init__(self, found: XrayOutcome, width: int | None) -> None:
+        self._found = found
+        self._width = width
+        tables = found.tables
         self._levels: defaultdict[str, list[_Row]] = defaultdict(list)
         for row in tables["xray"].to_pylist():
             self._levels[row["level"]].append(row)
@@ -87,15 +137,13 @@ class _Page:
         yield self._head()
         operators = sorted(self._levels["operator"], key=lambda row: -row["bytes"])
         yield f"\n{counted(len(operators), 'operator')}"
-        yield from section_lines(
-            _table([_operator(row) for row in operators]), _OPERATORS, screen_width(None)
-        )
+        yield from section_lines(_table([_operator(row) for row in operators]), _OPERATORS, self._width)
         states = sorted(self._levels["state"], key=lambda row: -(row["bytes"] or 0))
         yield f"\n{counted(len(states), 'state')}, the largest first{_left_out(states, _ON_PAGE)}"
         shown = list(self._states(states[:_ON_PAGE]))
         # Only RocksDB has garbage in its files, and keys are counted in a pass.
         titles = {name: title for name, title in _STATES.items() if any(row[name] != "-" for row in shown)}
-        yield from section_lines(_table(shown), titles, screen_width(None))
+        yield from section_lines(_table(shown), titles, self._width)
         if any(row["is_estimate"] for row in states):
             yield "  ~ is an estimate, from what RocksDB's files say of themselves: overwritten entries count"
         yield from self._largest_keys()
@@ -104,12 +152,11 @@ class _Page:
         yield from self._growth()
 
     def _head(self) -> str:
-        database = self._database
-        kind = (database.kind or "savepoint or checkpoint").lower()
-        made = database.created_at
-        age = f"{dated(made)}, " if made else ""
+        found = self._found
+        kind = (found.kind or "savepoint or checkpoint").lower()
+        age = f"{dated(found.created_at)}, " if found.created_at else ""
         total = sum(row["bytes"] for row in self._levels["operator"])
-        return f"{database.name}: {kind} {database.checkpoint_id}, {age}{size_text(total)}, {database.path}"
+        return f"{found.name}: {kind} {found.checkpoint_id}, {age}{size_text(total)}, {found.path}"
 
     def _states(self, states: Sequence[_Row]) -> Iterator[_Row]:
         subtasks, groups = (_by_state(self._levels[level]) for level in ("subtask", "key_group"))
@@ -141,7 +188,7 @@ class _Page:
                 | {"operator": _operator_name(row), "entries": _number(row["entries"], row["is_estimate"])}
                 for row in keys[:_KEYS_ON_PAGE]
             ]
-            yield from section_lines(_table(rows), _KEYS, screen_width(None))
+            yield from section_lines(_table(rows), _KEYS, self._width)
 
     def _orphan_timers(self) -> Iterator[str]:
         if self._orphans is None:
@@ -155,30 +202,27 @@ class _Page:
         more = _left_out(orphans, _KEYS_ON_PAGE, "xray_orphan_timers has more")
         yield f"\n{timers}, of {counted(len(orphans), 'key')} without other state{more}"
         rows = [row | {"operator": _operator_name(row)} for row in orphans[:_KEYS_ON_PAGE]]
-        yield from section_lines(_table(rows), _ORPHANS, screen_width(None))
+        yield from section_lines(_table(rows), _ORPHANS, self._width)
 
     def _updates(self) -> Iterator[str]:
         updated = [row for row in self._keys.values() if row["oldest_update"] is not None]
         if updated:
             yield "\nlast updates of states with TTL"
             rows = [row | {"operator": _operator_name(row)} for row in updated[:_ON_PAGE]]
-            yield from section_lines(_table(rows), _UPDATES, screen_width(None))
+            yield from section_lines(_table(rows), _UPDATES, self._width)
 
     def _growth(self) -> Iterator[str]:
         """Yield how large the other savepoints of the job are, by their `_metadata`."""
-        job = next((job for job in self._catalog.jobs() if self._database in job.databases), None)
-        if job is None or len(job.databases) < 2:
-            return
-        rows = []
-        for database in job.databases[:_ON_PAGE]:
-            try:
-                size: int | None = database.savepoint.metadata.size_bytes
-                number: int | None = database.checkpoint_id
-            except ReaderError:
-                size = number = None
-            rows.append({"savepoint": database.name, "id": number, "bytes": size})
-        yield f"\ngrowth{_left_out(job.databases, _ON_PAGE)}"
-        yield from section_lines(_table(rows), _GROWTH, screen_width(None))
+        growth = self._found.growth
+        if len(growth) > 1:
+            yield f"\ngrowth{_left_out(growth, _ON_PAGE)}"
+            yield from section_lines(_table(growth[:_ON_PAGE]), _GROWTH, self._width)
+
+
+def _json_rows(table: pa.Table) -> list[_Row]:
+    texts: Sequence[str] = json_text(table.to_struct_array().combine_chunks()).to_pylist()
+    rows: list[_Row] = orjson.loads(f"[{','.join(texts)}]")
+    return rows
 
 
 def _of(tables: Mapping[str, pa.Table], name: str) -> list[_Row]:
@@ -227,17 +271,6 @@ def _table(rows: Sequence[_Row]) -> pa.Table:
     return pa.Table.from_pylist(list(rows))
 
 
-def _as_json(database: Database, tables: Mapping[str, pa.Table]) -> str:
-    facts = {
-        "name": database.name,
-        "path": database.path,
-        "kind": database.kind,
-        "checkpoint_id": database.checkpoint_id,
-        "created_at": database.created_at,
-    }
-    return json_object(facts, tables)
-
-
 _OPERATORS = {"operator": "operator", "entries": "entries", "bytes": "size"}
 _STATES = {
     "operator": "operator",
@@ -275,3 +308,5 @@ _UPDATES = {
     "newest_update": "newest",
 }
 _GROWTH = {"savepoint": "savepoint", "id": "id", "bytes": "size"}
+
+TASK = Task(request=XrayRequest, run=run)

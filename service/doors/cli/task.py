@@ -1,0 +1,133 @@
+"""The commands of use cases: arguments from the fields of a request, the outcome as text or JSON.
+
+`savepointdb NAME PATH …`: PATH is a savepoint, or a folder, whose newest savepoint is meant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from argparse import Namespace
+from contextlib import closing
+from dataclasses import MISSING
+from typing import Any
+
+import orjson
+
+from readers import load_machine
+from service.base import settings
+from service.base.errors import InvalidRequestError
+from service.base.settings import UNLIMITED, settings_of
+from service.doors.cli.compile import log_compilation
+from service.doors.cli.outcome import FAILED, WRONG_USAGE, WrongUsageError, concluded
+from service.doors.cli.output import screen_width, write_lines
+from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_cache
+from service.doors.cli.progress import ProgressLine
+from service.doors.cli.sources import cache_of, catalog_of
+from service.query.encode import printable, size_text
+from service.query.engines.registry import open_engines
+from service.query.serving.group import QueryGroup
+from service.query.serving.registry import Queries
+from service.tasks.registry import TASKS
+from service.tasks.request import Option, TaskRequest, options_of
+from service.tasks.task import Context, Outcome, Task
+
+_TEXT, _JSON = "text", "json"
+# The command's PATH says it.
+_BY_PATH = "database"
+
+
+def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the arguments of a use case."""
+    parser.add_argument("path", metavar="PATH", help=SOURCE)
+    for one in _options(TASKS[name].load().request):
+        _add(parser, one)
+    # `table` is an older name of `text`.
+    parser.add_argument(
+        "--format", default=_TEXT, choices=(_TEXT, _JSON, "table"), help="Format of the output."
+    )
+    parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
+    add_names(parser)
+    settings.add_arguments(parser, QUERY_SETTINGS, UNLIMITED)
+    add_no_cache(parser)
+
+
+def main(options: Namespace) -> int:
+    """Run the use case, show its outcome, and return its exit code."""
+    task = TASKS[options.command].load()
+    return concluded(lambda options: _run(task, options), options, WRONG_USAGE if task.is_judged else FAILED)
+
+
+def _run(task: Task[Any, Any], options: Namespace) -> int:
+    asked = request_of(task.request, options)
+    found = settings_of(vars(options), os.environ, UNLIMITED)
+    log_compilation()
+    load_machine()
+    catalog = catalog_of([options.path], options, cache=cache_of(found, writes=False))
+    with closing(Queries(catalog, open_engines(found), found)) as queries:
+        group = QueryGroup(queries)
+        context = Context(catalog=catalog, settings=found, start=group.start, warn=_warn)
+        with ProgressLine(lambda: _progress(options.command, group)):
+            outcome: Outcome = task.run(asked, context)
+    _show(outcome, options)
+    return outcome.exit_code
+
+
+def request_of(kind: type[TaskRequest], options: Namespace) -> TaskRequest:
+    """Return the request that the options of a command line make.
+
+    Raises:
+        WrongUsageError: a value is out of its limits.
+    """
+    given = {one.name: getattr(options, one.name) for one in _options(kind)}
+    try:
+        return kind(
+            **{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        )
+    except InvalidRequestError as error:
+        raise WrongUsageError(f"--{error.message}") from error
+
+
+def _options(kind: type[TaskRequest]) -> list[Option]:
+    return [one for one in options_of(kind) if one.name != _BY_PATH]
+
+
+def _add(parser: argparse.ArgumentParser, one: Option) -> None:
+    flag = f"--{one.flag or one.name.replace('_', '-')}"
+    text = one.help[0].upper() + one.help[1:]
+    if one.argument:
+        parser.add_argument(one.name, metavar=one.metavar or one.name.upper(), help=text)
+    elif one.kind is bool:
+        parser.add_argument(flag, dest=one.name, action="store_true", help=text)
+    else:
+        parser.add_argument(
+            flag,
+            dest=one.name,
+            type=one.kind,
+            default=[] if one.is_list else None if one.default is MISSING else one.default,
+            action="append" if one.is_list else "store",
+            required=one.is_required,
+            choices=one.choices or None,
+            metavar=None if one.choices else one.metavar or one.name.upper(),
+            help=text,
+        )
+
+
+def _show(outcome: Outcome, options: Namespace) -> None:
+    if options.format == _JSON:
+        text = orjson.dumps(outcome.to_dict(), option=orjson.OPT_INDENT_2).decode()
+    else:
+        text = "\n".join(outcome.lines(screen_width(options.output)))
+    write_lines([text], options.output)
+    sys.stdout.flush()
+
+
+def _warn(text: str) -> None:
+    print(f"savepointdb: {printable(text)}", file=sys.stderr)
+
+
+def _progress(command: str, group: QueryGroup) -> str:
+    read, total = group.bytes_read()
+    of = f" of {size_text(total)}" if total else ""
+    return f"{command}: {size_text(read)}{of} read"

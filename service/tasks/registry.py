@@ -1,0 +1,47 @@
+"""The use cases that every door offers, one line each: to add one, write its package and add its line to `TASKS`.
+
+The table holds names, import paths and phrases only: the command line lists the use cases before it loads any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from service.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTask:
+    """A line of the table.
+
+    Attributes:
+        home: the module whose `TASK` it is.
+        summary: an imperative of at most 12 words.
+        lacking: door → why that door lacks the use case.
+    """
+
+    home: str
+    summary: str
+    lacking: Mapping[str, str] = field(default_factory=dict)
+
+    def load(self) -> Task[Any, Any]:
+        """Load the use case."""
+        task: Task[Any, Any] = import_module(self.home).TASK
+        return task
+
+
+def tasks_at(door: str) -> Iterator[tuple[str, RegisteredTask]]:
+    """Yield the use cases that a door has, by name: one of `DOORS`."""
+    return ((name, task) for name, task in TASKS.items() if door not in task.lacking)
+
+
+CLI, HTTP, MCP, PYTHON = DOORS = ("cli", "http", "mcp", "python")
+TASKS: dict[str, RegisteredTask] = {
+    "xray": RegisteredTask(
+        "service.tasks.xray.xray", "Show how much state there is, where, and how much of it is garbage."
+    ),
+}

@@ -1,0 +1,123 @@
+"""What a use case is asked: a frozen dataclass, whose fields carry their help, their choices and their limits.
+
+Every door derives its own form from it: the command line its arguments, HTTP and agents their schemas, the reference its tables. The
+signatures of `savepointdb` are written out for type checkers, and a test compares them.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any
+
+from service.base.errors import InvalidRequestError
+
+_ABOUT, _KNOWN = "about", "_options"
+_LONGEST = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One field of a request.
+
+    Attributes:
+        name: of the field.
+        kind: `str`, `int`, `float` or `bool`.
+        default: its value if it is not given; MISSING if it must be.
+        help: a phrase for people.
+        is_list: True for any number of values.
+        metavar: what stands for the value in a usage text.
+        choices: the values that it may have; empty for any.
+        at_least: the least number; None for any.
+        longest: characters of the longest text.
+        argument: True if the command line takes it by its place.
+        flag: its name on the command line, if that is another one.
+    """
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    is_list: bool = False
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    at_least: float | None = None
+    longest: int = _LONGEST
+    argument: bool = False
+    flag: str | None = None
+
+    @property
+    def is_required(self) -> bool:
+        """True if a request without it means nothing."""
+        return self.default is MISSING
+
+    def check(self, value: Any) -> None:
+        """Check one value.
+
+        Raises:
+            InvalidRequestError: it is none of the choices, too small, or too long.
+        """
+        for one in value if self.is_list else (value,):
+            if one is None and self.default is None:
+                continue
+            if not _is_of(one, self.kind):
+                raise self._error(f"{_KINDS[self.kind]}", one)
+            if self.choices and one not in self.choices:
+                raise self._error(f"one of {', '.join(self.choices)}", one)
+            if self.at_least is not None and not one >= self.at_least:
+                raise self._error(f"{self.at_least:g} or more", one)
+            if isinstance(one, str) and len(one) > self.longest:
+                raise InvalidRequestError(
+                    f"{self.name}: expected at most {self.longest} characters, found {len(one)}"
+                )
+
+    def _error(self, expected: str, found: object) -> InvalidRequestError:
+        return InvalidRequestError(f"{self.name}: expected {expected}, found {found!r:.100}")
+
+
+def option(help: str, *, default: Any = MISSING, **about: Any) -> Any:
+    """Return a field of a request.
+
+    Args:
+        help: a phrase for people.
+        default: its value if it is not given.
+        **about: attributes of its `Option`.
+    """
+    return field(default=default, metadata={_ABOUT: {"help": help, **about}})
+
+
+class TaskRequest:
+    """A request of a use case. Its classes are frozen dataclasses, all of whose fields are options."""
+
+    def __post_init__(self) -> None:
+        for one in options_of(type(self)):
+            one.check(getattr(self, one.name))
+
+
+def options_of(request: type[TaskRequest]) -> tuple[Option, ...]:
+    """Return the options of a class of requests, in order."""
+    known: tuple[Option, ...] | None = request.__dict__.get(_KNOWN)
+    if known is None:
+        hints = typing.get_type_hints(request)
+        known = tuple(_option(one, hints[one.name]) for one in fields(request))  # type: ignore[arg-type]  # dataclasses
+        setattr(request, _KNOWN, known)
+    return known
+
+
+def _option(one: Field[Any], hint: Any) -> Option:
+    is_list = typing.get_origin(hint) is tuple
+    kinds = typing.get_args(hint) if is_list or isinstance(hint, types.UnionType) else (hint,)
+    kind = next(kind for kind in kinds if kind not in (type(None), ...))
+    return Option(name=one.name, kind=kind, default=one.default, is_list=is_list, **one.metadata[_ABOUT])
+
+
+def _is_of(value: object, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+_KINDS = {str: "a text", int: "an integer", float: "a number", bool: "true or false"}

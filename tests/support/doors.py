@@ -1,0 +1,135 @@
+"""The doors of the program: the same request by each of them, and what each answers."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import savepointdb
+from catalog import Catalog
+from catalog.catalog import Root
+from service.base.errors import QueryError
+from service.base.settings import Settings
+from service.cli import main
+from service.doors.app import create_app
+from service.tasks.registry import TASKS
+from tests.support.agents import Agent
+from tests.support.serving import listening
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a door answers.
+
+    Attributes:
+        outcome: as values of JSON; None after an error.
+        message: of the error; empty without one.
+        code: of the error; None where the door shows none.
+        exit_code: of the command line; None elsewhere.
+    """
+
+    outcome: Any
+    message: str = ""
+    code: str | None = None
+    exit_code: int | None = None
+
+
+class Door(ABC):
+    """One door.
+
+    Attributes:
+        name: as `service.tasks.registry.DOORS` has it.
+    """
+
+    name: str
+
+    @abstractmethod
+    def run(self, task: str, savepoint: Path, **options: Any) -> Told:
+        """Run a use case on a savepoint."""
+
+
+class CommandLine(Door):
+    """`savepointdb TASK PATH …`."""
+
+    name = "cli"
+
+    def run(self, task: str, savepoint: Path, **options: Any) -> Told:
+        words = [task, str(savepoint), "--format", "json"]
+        for name, value in options.items():
+            flag = f"--{name.replace('_', '-')}"
+            words += [flag] if value is True else [] if value is False else [flag, str(value)]
+        out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            try:
+                code = main(words)
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        out.seek(0)
+        text = out.read()
+        return Told(json.loads(text) if text else None, errors.getvalue(), exit_code=code)
+
+
+class Http(Door):
+    """`POST /api/TASK`."""
+
+    name = "http"
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+
+    def run(self, task: str, savepoint: Path, **options: Any) -> Told:
+        answer = self._client.post(f"/api/{task}", json={"database": savepoint.name, **options})
+        body = answer.json()
+        error = body.get("error") if isinstance(body, dict) else None
+        return Told(None, error["message"], error["code"]) if error else Told(body)
+
+
+class Mcp(Door):
+    """The tool of an agent."""
+
+    name = "mcp"
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._agent = Agent(client)
+
+    def run(self, task: str, savepoint: Path, **options: Any) -> Told:
+        result = self._agent.call(task, database=savepoint.name, max_bytes=200_000, **options)
+        content = result["structuredContent"]
+        if result.get("isError"):
+            return Told(None, content["error"]["message"], content["error"]["code"])
+        return Told({name: value for name, value in content.items() if name != "notes"})
+
+
+class Python(Door):
+    """`savepointdb.TASK(path, …)`."""
+
+    name = "python"
+
+    def run(self, task: str, savepoint: Path, **options: Any) -> Told:
+        try:
+            return Told(getattr(savepointdb, task)(savepoint, **options).to_dict())
+        except QueryError as error:
+            return Told(None, error.message, error.code)
+
+
+@contextmanager
+def doors_over(*savepoints: Path) -> Iterator[dict[str, Door]]:
+    """Open all doors over savepoints, whose folders have different names."""
+    app = create_app(Settings(), Catalog([Root(path=str(path)) for path in savepoints]))
+    with listening(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        doors = (CommandLine(), Http(client), Mcp(client), Python())
+        yield {door.name: door for door in doors}
+
+
+def tellers(doors: dict[str, Door], task: str) -> list[Door]:
+    """Return the doors that have a use case."""
+    return [door for name, door in doors.items() if name not in TASKS[task].lacking]
