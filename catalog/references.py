@@ -125,20 +125,13 @@ def _opened(reference: SavepointReference) -> Savepoint:
 
 
 def outline_of(reference: SavepointReference) -> bytes | None:
-    """Return the outline of a savepoint; None if it has none. See `Savepoint.outline`; opens the savepoint where it has to.
+    """Return the outline of a savepoint; None if it has none. See `Savepoint.outline`.
 
     Raises:
         ReaderError: it cannot be opened.
     """
-    found = None
-    if not reference.state_info and not reference.jars:
-        found = readers.quick_outline(
-            reference.path,
-            roots=reference.roots,
-            path_map=dict(reference.path_map),
-            options=reference.options,
-        )
-    return open_savepoint(reference).outline() if found is None else found
+    # Not kept open: a list of thousands would close what queries read.
+    return _opened(reference).outline()
 
 
 @lru_cache(maxsize=_OPEN_JARS)

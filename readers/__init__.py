@@ -24,7 +24,6 @@ In reading order:
     description.py   writes such a file
     connectors/      what connectors keep in opaque bytes
     outlines.py      what decides on the states of a savepoint, as a digest
-    outlining.py     the same from the bytes of `_metadata`, for lists of thousands of savepoints
     offsets.py       positions of sources, from these
     jars/            class files and jars: what the classes of a job say of its state
     columnnames.py   names of columns that hold no value
@@ -135,7 +134,6 @@ if TYPE_CHECKING:
     from readers.offsets import SCHEMA as SOURCE_OFFSETS
     from readers.offsets import OffsetPlace, impossible_offsets, offset_places, offset_problem, source_offsets
     from readers.operators import Operator
-    from readers.outlining import quick_outline
     from readers.recognition import MAGIC, STATE_INFO_FILE_NAME
     from readers.rows import conform, is_keyed, merged_type
     from readers.samples.sample import ValueSample, sample_of
@@ -252,7 +250,6 @@ _HOMES = {
         "OffsetPlace SCHEMA:SOURCE_OFFSETS impossible_offsets offset_places offset_problem source_offsets"
     ),
     "readers.operators": "Operator",
-    "readers.outlining": "quick_outline",
     "readers.recognition": "MAGIC STATE_INFO_FILE_NAME",
     "readers.rows": "conform is_keyed merged_type",
     "readers.samples.sample": "ValueSample sample_of",

@@ -6,7 +6,7 @@
 | id, uid, name, max parallelism, coordinator, layouts of connectors | each operator |
 | role, opener, and what `Opener.outline` returns | each handle of it, by subtask |
 
-`Savepoint.outline` makes it of an open savepoint, `readers.outlining` of the bytes of `_metadata`.
+`Savepoint.outline` makes it.
 """
 
 from __future__ import annotations

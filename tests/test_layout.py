@@ -35,7 +35,7 @@ FLOORS = {
         ("states",),
         ("differences", "surveys", "samples"),
         ("operators", "savepoint"),
-        ("offsets", "description", "outlining"),
+        ("offsets", "description"),
     ),
     "savepointdb": (
         ("rooms",),

@@ -95,16 +95,6 @@ def header_outline(stream: Stream, end: int | None) -> bytes | None:
     return _END_MARKS[end is None] + stream.span(0, size)[:size].tobytes()
 
 
-def bytes_outline(content: bytes, end: int | None) -> bytes | None:
-    """Return what `header_outline` returns of a stream with these bytes."""
-    size = len(content) if end is None else end
-    return (
-        _END_MARKS[end is None] + content[:size]
-        if 0 <= size <= min(len(content), _LARGE_HEADER_BYTES)
-        else None
-    )
-
-
 def keyed_entries(header: KeyedHeader) -> Iterator[tuple[StateName, Entry]]:
     """Yield the states of a header in the order of their ids."""
     for state in header.states:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from readers import JobClasses, Savepoint, quick_outline
+from readers import JobClasses, Savepoint
 from readers.connectors.names import CONNECTOR_STATES
 from readers.connectors.recognition import LAYOUTS
 from readers.formats.entry import StateKind
@@ -184,54 +181,3 @@ def test_jars_and_changelogs_leave_no_outline(tmp_path: Path) -> None:
 
     assert Savepoint(EVERYTHING / "canonical", jars=jars).outline() is None
     assert Savepoint(changelog).outline() is None
-
-
-def test_bytes_alone_have_the_outline_of_the_open_savepoint() -> None:
-    found = {path.parent: quick_outline(str(path.parent)) for path in sorted(DATA.glob("flink/**/_metadata"))}
-
-    assert found == {savepoint: Savepoint(savepoint).outline() for savepoint in found}
-    assert None not in found.values()
-
-
-@pytest.mark.parametrize(
-    "savepoint", sorted(path.parent for path in DATA.glob("metadata/*/*/**/_metadata")), ids=str
-)
-def test_bytes_that_are_not_known_have_no_other_outline(savepoint: Path) -> None:
-    """Most of these have no state files beside them; others have versions, sources or handles that only the reader knows."""
-    assert quick_outline(str(savepoint)) in (None, Savepoint(savepoint).outline())
-
-
-@pytest.mark.slow
-@settings(max_examples=250, deadline=None)
-@given(
-    st.sampled_from(sorted(path.parent for path in FLINK.rglob("_metadata"))),
-    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=3),
-    st.floats(0, 2),
-)
-def test_changed_bytes_have_the_outline_of_the_open_savepoint_or_none(
-    savepoint: Path, changes: list[tuple[float, int]], end: float
-) -> None:
-    data = bytearray((savepoint / "_metadata").read_bytes())
-    for place, value in changes:
-        data[int(place**3 * (len(data) - 1))] = value
-    with tempfile.TemporaryDirectory() as folder:
-        changed = Path(folder) / savepoint.name
-        changed.mkdir()
-        for path in savepoint.iterdir():
-            (changed / path.name).symlink_to(path) if path.name != "_metadata" else None
-        (changed / "_metadata").write_bytes(data[: int(end * len(data))])
-        roots = [str(savepoint.parent)]
-
-        found = quick_outline(str(changed), roots=roots)
-
-        assert found is None or found == Savepoint(changed, roots=roots).outline()
-
-
-def test_a_state_info_beside_it_asks_for_the_open_savepoint(tmp_path: Path) -> None:
-    (tmp_path / "_metadata").write_bytes((EVERYTHING / "canonical" / "_metadata").read_bytes())
-    before = quick_outline(str(tmp_path))
-    (tmp_path / "stateInfo").write_text("")
-
-    assert before is not None
-    assert quick_outline(str(tmp_path)) is None
-    assert quick_outline(str(tmp_path / "nothing")) is None
