@@ -17,9 +17,9 @@ Reading order:
     converted.py   ConvertResult: what was written anew for another job
     exported.py    ExportResult: the tables that were written as files
     timelines.py   KeyHistory: what each state of a job has of a key in each checkpoint
-    bisected.py    BisectResult: the first checkpoint for which a query returns a row
     tested.py      TestResult: which rules hold on savepoints
-    questions.py   bisect; test: the same question to several savepoints; export
+    questions.py   test: rules over savepoints; export
+    tasks.py       bisect; xray; BisectResult; TaskResult: the outcome of any use case
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars; data frames of the caller, which a statement names in FROM
     display.py     what a session shows: texts, and HTML in notebooks
@@ -42,15 +42,15 @@ from savepointdb.rooms import check_rooms
 
 if TYPE_CHECKING:
     from savepointdb.answer import Answer
-    from savepointdb.bisected import BisectResult
     from savepointdb.checked import CheckResult
     from savepointdb.compared import DiffResult
     from savepointdb.connection import Connection, check, connect, convert, create, diff, history
     from savepointdb.converted import ConvertResult
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
     from savepointdb.exported import ExportResult
-    from savepointdb.questions import bisect, export, test
+    from savepointdb.questions import export, test
     from savepointdb.table import Table
+    from savepointdb.tasks import BisectResult, TaskResult, bisect, xray
     from savepointdb.tested import TestResult
     from savepointdb.timelines import KeyHistory
     from savepointdb.written import WriteResult
@@ -92,6 +92,7 @@ __all__ = [
     "SavepointError",
     "Table",
     "TableNotFoundError",
+    "TaskResult",
     "TestResult",
     "WriteResult",
     "bisect",
@@ -108,7 +109,7 @@ __all__ = [
 
 _HOMES = {
     "Answer": "savepointdb.answer",
-    "BisectResult": "savepointdb.bisected",
+    "BisectResult": "savepointdb.tasks",
     "CheckResult": "savepointdb.checked",
     "Connection": "savepointdb.connection",
     "ConvertResult": "savepointdb.converted",
@@ -119,9 +120,10 @@ _HOMES = {
     "MissingPackageError": "savepointdb.errors",
     "QueryWarning": "savepointdb.errors",
     "Table": "savepointdb.table",
+    "TaskResult": "savepointdb.tasks",
     "TestResult": "savepointdb.tested",
     "WriteResult": "savepointdb.written",
-    "bisect": "savepointdb.questions",
+    "bisect": "savepointdb.tasks",
     "check": "savepointdb.connection",
     "connect": "savepointdb.connection",
     "convert": "savepointdb.connection",

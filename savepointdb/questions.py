@@ -1,4 +1,4 @@
-"""`bisect` and `test`: the same question to several savepoints; `export`: all that they answer, as files."""
+"""`test`: rules over savepoints; `export`: their tables as files."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog import Database
-from savepointdb.bisected import BisectResult
 from savepointdb.connection import Path, connect
 from savepointdb.errors import translated
 from savepointdb.exported import ExportResult
 from savepointdb.tested import TestResult
 from service.base.errors import InvalidRequestError
 from service.query.engines.registry import AUTO
-from service.query.serving.request import QueryRequest
-from service.tasks.bisect.bisection import bisect as bisected
-from service.tasks.bisect.bisection import only_job
 from service.tasks.export.files.conversion import PARQUET
 from service.tasks.test.files import parse_rules, read_rules, with_params
 from service.tasks.test.results import RunReport
@@ -24,50 +20,6 @@ from service.tasks.test.rules import Rule, Severity
 from service.tasks.test.running import Runner
 from service.tasks.test.selection import all_of, newest_ones
 from service.tasks.test.standard import standard_rules
-
-
-def bisect(
-    root: Path,
-    sql: str,
-    *,
-    job: str | None = None,
-    start: str | int | None = None,
-    end: str | int | None = None,
-    check_all: bool = False,
-    parameters: Sequence[Any] | Mapping[str, Any] = (),
-    engine: str = AUTO,
-    **how: Any,  # as connect
-) -> BisectResult:
-    """Return the first checkpoint of a job for which a query returns a row; asks about log2 of the checkpoints.
-
-    Args:
-        root: a folder with the checkpoints of a job, or of several.
-        sql: the query; it returns a row if something is wrong.
-        job: the name of the job, if there are several.
-        start, end: the oldest and the newest checkpoint to ask: a number, a name or a time; None for all.
-        check_all: True to ask every checkpoint. Without it all later ones are taken to have a row once one has.
-        parameters, engine: as for `Connection.sql`.
-        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
-
-    Raises:
-        InvalidRequestError: there are several jobs, no such job, or no such checkpoint.
-        SavepointError: no checkpoint can be read.
-        QueryError: the query means nothing, is not allowed, or fails.
-    """
-    if not isinstance(sql, str):
-        raise TypeError(f"expected a query as str, found {type(sql).__name__}")
-    with connect(root, **how) as connection, translated():
-        catalog, queries = connection.opened.catalog, connection.opened.queries
-        found = bisected(
-            queries,
-            catalog,
-            only_job(catalog, job, option="job=…"),
-            QueryRequest(sql=sql, parameters=parameters, engine=engine, source="savepointdb"),
-            start=None if start is None else str(start),
-            end=None if end is None else str(end),
-            asks_all=check_all,
-        )
-    return BisectResult(found)
 
 
 def test(
@@ -110,7 +62,7 @@ def test(
         if before is not None and (all_savepoints or len(catalog.databases) > 1):
             raise InvalidRequestError(f"expected one savepoint with previous, found {len(catalog.databases)}")
         subjects = all_of(catalog) if all_savepoints else newest_ones(catalog, before)
-        runner = Runner(queries=queries, rules=chosen, engine=engine)
+        runner = Runner(start=queries.start, rules=chosen, engine=engine)
         report = RunReport(savepoints=tuple(map(runner.run, subjects)), fail_on=Severity(fail_on))
     return TestResult(report)
 

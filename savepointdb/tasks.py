@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from savepointdb.connection import Path, connect
+from savepointdb.connection import Connection, Path, connect
 from savepointdb.display import TitledList
-from savepointdb.errors import translated
+from savepointdb.errors import QueryWarning, translated, warn
 from savepointdb.values import to_pandas, to_polars
+from service.query.engines.registry import AUTO
+from service.query.serving.request import QueryRequest
 from service.query.sql.types import Column, sql_type
+from service.tasks.bisect.bisection import Bisection, Question, question_line
 from service.tasks.registry import TASKS
 from service.tasks.request import options_of
 from service.tasks.task import Context, Outcome
@@ -20,6 +23,9 @@ from service.tasks.task import Context, Outcome
 if TYPE_CHECKING:
     import pandas
     import polars
+
+
+Parameters = Sequence[Any] | Mapping[str, Any]
 
 
 class Rows:
@@ -87,6 +93,62 @@ class TaskResult(TitledList):
         return [f"savepointdb: {first}", *rest]
 
 
+class BisectResult(TitledList):
+    """What a bisection found.
+
+    Args:
+        found: the questions and their answers.
+    """
+
+    def __init__(self, found: Bisection) -> None:
+        self._found = found
+
+    @property
+    def outcome(self) -> str:
+        """`found`; `oldest` if all that were asked have a row, so that it may be older; `none` if the newest has none."""
+        return self._found.outcome
+
+    @property
+    def first(self) -> str | None:
+        """The name of the first checkpoint with a row; None if there is none."""
+        return None if self._found.first is None else self._found.first.database.name
+
+    @property
+    def last(self) -> str | None:
+        """The name of the last checkpoint without a row before it, or of the newest if none has one; None if there is none."""
+        return None if self._found.last is None else self._found.last.database.name
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The first rows of the first checkpoint that has some."""
+        first = self._found.first
+        return [] if first is None or first.rows is None else list(first.rows.batch.to_pylist())
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The checkpoints that were asked, in this order, each with its `reply`, `rows` and `error`."""
+        return self._found.questions
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The names of checkpoints that are gone or broken, and were left out."""
+        return tuple(one.database.name for one in self._found.unreadable)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the answer may mean nothing: the query has a row for every checkpoint."""
+        return self._found.warnings
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return everything as values that are JSON."""
+        return self._found.to_dict()
+
+    def _lines(self) -> list[str]:
+        title, *rest = self._found.conclusion()
+        asked = (question_line(number, one) for number, one in enumerate(self._found.questions, start=1))
+        return [f"savepointdb: {title}", *asked, *rest]
+
+
 def run_task(name: str, path: Path | Mapping[str, Path], **given: Any) -> TaskResult:
     """Run a use case.
 
@@ -98,16 +160,24 @@ def run_task(name: str, path: Path | Mapping[str, Path], **given: Any) -> TaskRe
     Raises:
         QueryError: as the use case says.
     """
-    task = TASKS[name].load()
-    names = {one.name for one in options_of(task.request)} - {"database"}
+    names = {one.name for one in options_of(TASKS[name].load().request)} - {"database"}
     options = {key: value for key, value in given.items() if key in names}
     how = {key: value for key, value in given.items() if key not in names}
     with connect(path, **how) as connection, translated():
-        opened = connection.opened
-        context = Context(
-            catalog=opened.catalog, settings=opened.sources.settings, start=opened.queries.start
-        )
-        return TaskResult(task.run(task.request(**options), context))
+        return TaskResult(_outcome(name, connection, **options))
+
+
+def _outcome(name: str, connection: Connection, parameters: Parameters = (), **options: Any) -> Any:
+    """Return the outcome of a use case over the savepoints of a connection."""
+    task, opened = TASKS[name].load(), connection.opened
+    context = Context(
+        catalog=opened.catalog,
+        settings=opened.sources.settings,
+        start=opened.queries.start,
+        asked=QueryRequest(sql="", parameters=parameters, source="savepointdb"),
+        warn=lambda text: warn(text, QueryWarning),
+    )
+    return task.run(task.request(**options), context)
 
 
 def xray(path: Path, *, quick: bool = False, **how: Any) -> TaskResult:
@@ -122,3 +192,48 @@ def xray(path: Path, *, quick: bool = False, **how: Any) -> TaskResult:
         SavepointError: nothing is there, or no savepoint that can be read.
     """
     return run_task("xray", path, quick=quick, **how)
+
+
+def bisect(
+    root: Path,
+    sql: str,
+    *,
+    job: str | None = None,
+    start: str | int | None = None,
+    end: str | int | None = None,
+    check_all: bool = False,
+    parameters: Parameters = (),
+    engine: str = AUTO,
+    **how: Any,  # as connect
+) -> BisectResult:
+    """Return the first checkpoint of a job for which a query returns a row; asks about log2 of the checkpoints.
+
+    Args:
+        root: a folder with the checkpoints of a job, or of several.
+        sql: the query; it returns a row if something is wrong.
+        job: the name of the job, if there are several.
+        start, end: the oldest and the newest checkpoint to ask: a number, a name or a time; None for all.
+        check_all: True to ask every checkpoint. Without it all later ones are taken to have a row once one has.
+        parameters, engine: as for `Connection.sql`.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
+
+    Raises:
+        InvalidRequestError: there are several jobs, no such job, or no such checkpoint.
+        SavepointError: no checkpoint can be read.
+        QueryError: the query means nothing, is not allowed, or fails.
+    """
+    if not isinstance(sql, str):
+        raise TypeError(f"expected a query as str, found {type(sql).__name__}")
+    with connect(root, **how) as connection, translated():
+        found = _outcome(
+            "bisect",
+            connection,
+            parameters,
+            sql=sql,
+            job=job,
+            start=None if start is None else str(start),
+            end=None if end is None else str(end),
+            check_all=check_all,
+            engine=engine,
+        )
+    return BisectResult(found)

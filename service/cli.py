@@ -553,7 +553,6 @@ _USAGES = {
     "diff": "savepointdb diff BEFORE [AFTER] [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
     "history": "savepointdb history PATH KEY [--last N] [option …]",
     "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
-    "bisect": "savepointdb bisect ROOT SQL [--job NAME] [--from CHECKPOINT] [--to CHECKPOINT] [option …]",
     "test": "savepointdb test [--standard] RULES… PATH… [--junit FILE] [--json FILE] [--watch] [option …]",
     "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
     "convert": "savepointdb convert SOURCE --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
@@ -564,7 +563,7 @@ _USAGES = {
 # Their modules are in a folder of their own.
 _FOLDERS = {
     _SHELL: "service.doors.cli.shell",
-    **dict.fromkeys(("history", "bisect", "test"), "service.doors.cli.jobs"),
+    **dict.fromkeys(("history", "test"), "service.doors.cli.jobs"),
     **dict.fromkeys(("create", "write", "convert", "savepoint"), "service.doors.cli.writing"),
     "export": "service.doors.cli.exporting",
 }
@@ -583,7 +582,6 @@ _COMMANDS = {
         "Say whether a savepoint restores in a job, per operator and state, and what to do about it.",
         _add_check,
     ),
-    "bisect": ("Find the first checkpoint of a job for which a query returns a row.", arguments.add_bisect),
     "test": ("Run tests for state: rules over savepoints, or over each new checkpoint.", arguments.add_test),
     "export": ("Export tables as Parquet files, or as tables of Iceberg or Delta.", add_export),
     "create": ("Create a savepoint by SQL, from files and queries.", _add_create),

@@ -261,10 +261,6 @@ class SavepointLocation:
             )
         return self._system(location).open(location, 0, identity.size_bytes, self.counter)
 
-    def has_beside(self, name: str) -> bool:
-        """Return whether anything of this name is beside `_metadata` on this machine, be it readable or not."""
-        return os.path.lexists((self.exclusive_directory / name).path)
-
     def open_stream(self, handle: StreamStateHandle) -> Stream:
         """Open the bytes of a stream handle.
 

@@ -1,5 +1,9 @@
 """The use cases, one package each. A door turns its input into a request of a task, and the outcome into its output.
 
+request.py   what a use case is asked: fields with defaults, help and limits
+task.py      `Task`, `Outcome`, and the `Context` of a caller
+registry.py  the table of the use cases that every door offers
+xray/     how much state there is, where, and how much of it is garbage
 saved/    queries with names and parameters
 history/  what each state of a job has of a key in each checkpoint
 write/    a script of statements → a new savepoint

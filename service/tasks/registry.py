@@ -41,6 +41,10 @@ def tasks_at(door: str) -> Iterator[tuple[str, RegisteredTask]]:
 
 CLI, HTTP, MCP, PYTHON = DOORS = ("cli", "http", "mcp", "python")
 TASKS: dict[str, RegisteredTask] = {
+    "bisect": RegisteredTask(
+        "service.tasks.bisect.bisection",
+        "Find the first checkpoint of a job for which a query returns a row.",
+    ),
     "xray": RegisteredTask(
         "service.tasks.xray.xray", "Show how much state there is, where, and how much of it is garbage."
     ),

@@ -15,6 +15,7 @@ from service.base.errors import InvalidRequestError
 
 _ABOUT, _KNOWN = "about", "_options"
 _LONGEST = 1_000
+LONGEST_TEXT = 1_000_000  # of a statement or a script; settings limit it further
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Option:
         longest: characters of the longest text.
         argument: True if the command line takes it by its place.
         flag: its name on the command line, if that is another one.
+        reads_input: True if the command line reads it from standard input for `-`.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Option:
     longest: int = _LONGEST
     argument: bool = False
     flag: str | None = None
+    reads_input: bool = False
 
     @property
     def is_required(self) -> bool:

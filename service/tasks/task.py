@@ -47,7 +47,7 @@ class Context:
         start: starts a query of the caller.
         asked: what all queries of the caller have: the user, the client, limits.
         warn: told of what the caller should know beside the outcome.
-        note: told how far the work is.
+        note: told the first lines of the outcome, each as soon as it is known.
     """
 
     catalog: Catalog

@@ -22,6 +22,7 @@ from service.base.settings import Settings
 from service.cli import main
 from service.doors.app import create_app
 from service.tasks.registry import TASKS
+from service.tasks.request import options_of
 from tests.support.agents import Agent
 from tests.support.serving import listening
 
@@ -63,10 +64,14 @@ class CommandLine(Door):
     name = "cli"
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        words = [task, str(savepoint), "--format", "json"]
+        known = {one.name: one for one in options_of(TASKS[task].load().request)}
+        words = [task, str(savepoint)]
+        words += [str(value) for name, value in options.items() if known[name].argument]
         for name, value in options.items():
-            flag = f"--{name.replace('_', '-')}"
-            words += [flag] if value is True else [] if value is False else [flag, str(value)]
+            flag = f"--{known[name].flag or name.replace('_', '-')}"
+            if not known[name].argument and value is not False:
+                words += [flag] if value is True else [flag, str(value)]
+        words += ["--format", "json"]
         out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
             try:
@@ -87,7 +92,7 @@ class Http(Door):
         self._client = client
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        answer = self._client.post(f"/api/{task}", json={"database": savepoint.name, **options})
+        answer = self._client.post(f"/api/{task}", json={**where(task, savepoint), **options})
         body = answer.json()
         error = body.get("error") if isinstance(body, dict) else None
         return Told(None, error["message"], error["code"]) if error else Told(body)
@@ -102,7 +107,7 @@ class Mcp(Door):
         self._agent = Agent(client)
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        result = self._agent.call(task, database=savepoint.name, max_bytes=200_000, **options)
+        result = self._agent.call(task, max_bytes=200_000, **where(task, savepoint), **options)
         content = result["structuredContent"]
         if result.get("isError"):
             return Told(None, content["error"]["message"], content["error"]["code"])
@@ -119,6 +124,12 @@ class Python(Door):
             return Told(getattr(savepointdb, task)(savepoint, **options).to_dict())
         except QueryError as error:
             return Told(None, error.message, error.code)
+
+
+def where(task: str, savepoint: Path) -> dict[str, str]:
+    """Return what names the savepoint where a service has several."""
+    names = [one.name for one in options_of(TASKS[task].load().request)]
+    return {"database": savepoint.name} if "database" in names else {}
 
 
 @contextmanager

@@ -67,10 +67,11 @@ def _run(task: Task[Any, Any], options: Namespace) -> int:
     catalog = catalog_of([options.path], options, cache=cache_of(found, writes=False))
     with closing(Queries(catalog, open_engines(found), found)) as queries:
         group = QueryGroup(queries)
-        context = Context(catalog=catalog, settings=found, start=group.start, warn=_warn)
-        with ProgressLine(lambda: _progress(options.command, group)):
+        with ProgressLine(lambda: _progress(options.command, group)) as progress:
+            shown = _Shown(options, progress)
+            context = Context(catalog=catalog, settings=found, start=group.start, warn=_warn, note=shown.note)
             outcome: Outcome = task.run(asked, context)
-    _show(outcome, options)
+    shown.show(outcome)
     return outcome.exit_code
 
 
@@ -80,13 +81,17 @@ def request_of(kind: type[TaskRequest], options: Namespace) -> TaskRequest:
     Raises:
         WrongUsageError: a value is out of its limits.
     """
-    given = {one.name: getattr(options, one.name) for one in _options(kind)}
+    given = {one.name: _value(one, getattr(options, one.name)) for one in _options(kind)}
     try:
-        return kind(
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-        )
+        return kind(**given)
     except InvalidRequestError as error:
         raise WrongUsageError(f"--{error.message}") from error
+
+
+def _value(one: Option, given: Any) -> Any:
+    if isinstance(given, list):
+        return tuple(given)
+    return sys.stdin.read() if one.reads_input and given == "-" else given
 
 
 def _options(kind: type[TaskRequest]) -> list[Option]:
@@ -114,13 +119,36 @@ def _add(parser: argparse.ArgumentParser, one: Option) -> None:
         )
 
 
-def _show(outcome: Outcome, options: Namespace) -> None:
-    if options.format == _JSON:
-        text = orjson.dumps(outcome.to_dict(), option=orjson.OPT_INDENT_2).decode()
-    else:
-        text = "\n".join(outcome.lines(screen_width(options.output)))
-    write_lines([text], options.output)
-    sys.stdout.flush()
+class _Shown:
+    """Shows an outcome; to a reader of text, its first lines as soon as they are known.
+
+    Args:
+        options: the parsed command line.
+        progress: the line to hide meanwhile.
+    """
+
+    def __init__(self, options: Namespace, progress: ProgressLine) -> None:
+        self._path: str | None = options.output
+        self._is_json = options.format == _JSON
+        self._progress = progress
+        self._notes = 0
+
+    def note(self, line: str) -> None:
+        """Show a line."""
+        if not self._is_json and self._path is None:
+            self._progress.hide()
+            print(line, flush=True)
+            self._progress.show()
+            self._notes += 1
+
+    def show(self, outcome: Outcome) -> None:
+        """Show what was not shown yet."""
+        if self._is_json:
+            lines = [orjson.dumps(outcome.to_dict(), option=orjson.OPT_INDENT_2).decode()]
+        else:
+            lines = [*outcome.lines(screen_width(self._path))][self._notes :]
+        write_lines(lines, self._path)
+        sys.stdout.flush()
 
 
 def _warn(text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 
 from service.query.encode import counted, json_rows, table_lines
-from service.query.serving.registry import Queries
+from service.query.serving.query import Query
 from service.query.serving.request import QueryRequest
 from service.query.sql.types import Column
 
@@ -64,11 +64,13 @@ class FirstRows:
         }
 
 
-def first_rows(queries: Queries, request: QueryRequest, *, kept: int, counted: int) -> FirstRows:
+def first_rows(
+    start: Callable[[QueryRequest], Query], request: QueryRequest, *, kept: int, counted: int
+) -> FirstRows:
     """Run a query and return its first rows; it ends when enough rows are counted.
 
     Args:
-        queries: run it.
+        start: starts it.
         request: the query; its `max_rows` is replaced.
         kept: most rows to keep.
         counted: most rows to count, at least as many.
@@ -76,7 +78,7 @@ def first_rows(queries: Queries, request: QueryRequest, *, kept: int, counted: i
     Raises:
         QueryError: the statement means nothing, is not allowed, or fails.
     """
-    with queries.start(replace(request, max_rows=counted)) as query:
+    with start(replace(request, max_rows=counted)) as query:
         columns, schema = query.columns, query.schema
         pieces: list[pa.RecordBatch] = []
         missing, row_count = kept, 0

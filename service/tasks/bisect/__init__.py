@@ -5,5 +5,4 @@ Reading order:
     search.py     which checkpoint to ask next
     singlerows.py queries that have a row for every checkpoint
     bisection.py  the checkpoints of one job; each question and its answer
-    report.py     what was found → lines for people, values that are JSON
 """

@@ -12,10 +12,11 @@ A query that fails for another reason ends the search: an answer that is not kno
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 from catalog import Catalog, Database, Job, NoSuchTableError
 from readers import ReaderError
@@ -26,11 +27,16 @@ from service.base.errors import (
     TableNotFoundError,
     query_error_of,
 )
+from service.query.encode import counted, dated, printable
+from service.query.engines.registry import AUTO, choices
 from service.query.serving.firstrows import FirstRows, first_rows
-from service.query.serving.registry import Queries
+from service.query.serving.origin import sendable
+from service.query.serving.query import Query
 from service.query.serving.request import QueryRequest
 from service.tasks.bisect.search import Found, search, search_all
 from service.tasks.bisect.singlerows import WARNING, always_has_a_row
+from service.tasks.request import LONGEST_TEXT, TaskRequest, option
+from service.tasks.task import Context, Task
 
 ROWS_KEPT = 10
 
@@ -112,37 +118,92 @@ class Bisection:
         good = (one for one in self.questions if one.reply in (Reply.NO_ROWS, Reply.NO_TABLE))
         return tuple(one for one in good if places[id(one.database)] > first)
 
+    @property
+    def outcome(self) -> str:
+        """`found`; `oldest` if all that were asked have a row, so that it may be older; `none` if none has one."""
+        if self.first is None:
+            return "none"
+        return "found" if self.last is not None else "oldest"
+
+    @property
+    def exit_code(self) -> int:
+        """See `Outcome`: 1 if no checkpoint has a row."""
+        return int(self.first is None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Outcome`."""
+        return {
+            "job": sendable(self.job.name),
+            "sql": self.sql,
+            "outcome": self.outcome,
+            "checkpoints": len(self.databases),
+            "asked_all": self.asked_all,
+            "questions": [_question(one) for one in self.questions],
+            "first": None if self.first is None else _question(self.first, rows=True),
+            "last": None if self.last is None else _question(self.last),
+            "unreadable": [sendable(one.database.name) for one in self.unreadable],
+            "maybe_first": [sendable(one.database.name) for one in self.between],
+            "came_back": [sendable(one.database.name) for one in self.came_back],
+            "warnings": list(self.warnings),
+        }
+
+    def lines(self, width: int | None) -> Iterator[str]:
+        """See `Outcome`: the questions, and what they say."""
+        yield _title(self.job)
+        yield from (question_line(number, one) for number, one in enumerate(self.questions, start=1))
+        yield ""
+        yield from self.conclusion(width)
+
+    def conclusion(self, width: int | None = None) -> Iterator[str]:
+        """Yield what the questions say.
+
+        Args:
+            width: characters per line of the screen; None for lines of any length.
+        """
+        yield printable(_headline(self))
+        yield from (printable(line) for line in _doubts(self))
+        if self.first is not None:
+            yield ""
+            yield printable(f"first with a row     {_titled(self.first.database)}")
+            if self.first.rows is not None:
+                yield from (
+                    f"{_INDENT}{line}" for line in self.first.rows.lines(width and width - len(_INDENT))
+                )
+            yield ""
+            last = "none that was asked" if self.last is None else _titled(self.last.database)
+            yield printable(f"last without a row   {last}")
+
 
 @dataclass(slots=True)
 class _Asking:
     """Asks the checkpoints of a job.
 
     Attributes:
-        queries: run the query.
+        start: starts the query.
         request: the query.
         databases: the oldest first.
-        heard: told of each question as soon as it is answered.
+        note: told the line of each question as soon as it is answered.
         questions: those that were asked, by place.
     """
 
-    queries: Queries
+    start: Callable[[QueryRequest], Query]
     request: QueryRequest
     databases: Sequence[Database]
-    heard: Callable[[Question], None]
+    note: Callable[[str], None]
     questions: dict[int, Question] = field(default_factory=dict)
 
     def ask(self, place: int) -> bool | None:
         """Ask one checkpoint; return None if it cannot be asked."""
         question = self._asked(self.databases[place])
         self.questions[place] = question
-        self.heard(question)
+        self.note(question_line(len(self.questions), question))
         return None if question.reply is Reply.UNREADABLE else question.reply is Reply.ROWS
 
     def _asked(self, database: Database) -> Question:
         try:
             checkpoint_id = database.checkpoint_id
             rows = first_rows(
-                self.queries,
+                self.start,
                 replace(self.request, schema=database.name),
                 kept=ROWS_KEPT,
                 counted=ROWS_KEPT,
@@ -169,43 +230,57 @@ class _Asking:
         return is_answered and isinstance(error.__cause__, NoSuchTableError)
 
 
-def bisect(
-    queries: Queries,
-    catalog: Catalog,
-    job: Job,
-    request: QueryRequest,
-    *,
-    start: str | None = None,
-    end: str | None = None,
-    asks_all: bool = False,
-    heard: Callable[[Question], None] = lambda _: None,
-) -> Bisection:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectRequest(TaskRequest):
+    """The checkpoints of a job, and a query."""
+
+    sql: str = option(
+        "query that returns a row if something is wrong",
+        argument=True,
+        longest=LONGEST_TEXT,
+        reads_input=True,
+    )
+    job: str | None = option("job; default: the only one", default=None, metavar="NAME")
+    start: str | None = option(
+        "oldest checkpoint to ask: 42, chk-42 or 2026-09-01T12:00:00Z; default: the oldest of all",
+        default=None,
+        metavar="CHECKPOINT",
+        flag="from",
+    )
+    end: str | None = option(
+        "newest checkpoint to ask; default: the newest of all", default=None, metavar="CHECKPOINT", flag="to"
+    )
+    check_all: bool = option(
+        "Ask every checkpoint. Otherwise, once a checkpoint has a row, all later ones count as having one.",
+        default=False,
+    )
+    engine: str = option("engine that runs the query", default=AUTO, choices=choices())
+
+
+def run(request: BisectRequest, context: Context) -> Bisection:
     """Find the first checkpoint of a job for which a query returns a row.
 
-    Args:
-        queries: run the query.
-        catalog: the databases that the query may name.
-        job: the job.
-        request: the query; its tables without a database are those of each checkpoint in turn.
-        start, end: the oldest and the newest checkpoint to ask: a number, a name or a time; None for all.
-        asks_all: True to ask every checkpoint: without it, all are taken to have a row once one has.
-        heard: told of each question as soon as it is answered.
-
     Raises:
-        InvalidRequestError: there is no such checkpoint, or none is left to ask.
+        NoSuchJobError: there is no such job.
+        InvalidRequestError: there are several jobs, or no such checkpoint, or none is left to ask.
         SavepointError: none of them can be read.
         QueryError: the query means nothing, is not allowed, or fails for another reason than that a checkpoint cannot be read.
     """
-    databases = _between(tuple(reversed(job.databases)), start, end)
+    catalog = context.catalog
+    job = only_job(catalog, request.job)
+    databases = _between(tuple(reversed(job.databases)), request.start, request.end)
     # A look at the roots between two questions must not change what is asked.
-    request = replace(request, catalog=Catalog.of(catalog.known()))
-    asking = _Asking(queries, request, databases, heard)
-    found: Found = (search_all if asks_all else search)(len(databases), asking.ask)
+    query = replace(
+        context.asked, sql=request.sql, engine=request.engine, catalog=Catalog.of(catalog.known())
+    )
+    context.note(_title(job))
+    asking = _Asking(context.start, query, databases, context.note)
+    found: Found = (search_all if request.check_all else search)(len(databases), asking.ask)
     questions = tuple(asking.questions.values())
     if all(one.reply is Reply.UNREADABLE for one in questions):
         raise _none_can_be_read(questions)
     last = found.last
-    if found.first is None and asks_all:
+    if found.first is None and request.check_all:
         last = max(place for place, one in asking.questions.items() if one.reply is not Reply.UNREADABLE)
     return Bisection(
         job=job,
@@ -214,18 +289,17 @@ def bisect(
         questions=questions,
         first=None if found.first is None else asking.questions[found.first],
         last=None if last is None else asking.questions[last],
-        asked_all=asks_all,
+        asked_all=request.check_all,
         warnings=(WARNING,) if always_has_a_row(request.sql) else (),
     )
 
 
-def only_job(catalog: Catalog, name: str | None, *, option: str) -> Job:
+def only_job(catalog: Catalog, name: str | None) -> Job:
     """Return the job of a name, or the only one.
 
     Args:
         catalog: the databases.
         name: of the job; None for the only one.
-        option: how a user names a job, for the error.
 
     Raises:
         NoSuchJobError: there is no such job.
@@ -237,9 +311,7 @@ def only_job(catalog: Catalog, name: str | None, *, option: str) -> Job:
     if len(jobs) != 1:
         known = ", ".join(f"{job.name} ({len(job.databases)})" for job in jobs[:_JOBS_LISTED])
         more = f" and {len(jobs) - _JOBS_LISTED} more" if len(jobs) > _JOBS_LISTED else ""
-        raise InvalidRequestError(
-            f"expected one job, found {len(jobs)}: {known}{more}", hint=f"name it: {option}"
-        )
+        raise InvalidRequestError(f"expected one job, found {len(jobs)}: {known}{more}", hint="name one: job")
     return jobs[0]
 
 
@@ -327,3 +399,81 @@ def _none_can_be_read(questions: Sequence[Question]) -> QueryError:
 _CHECKPOINT = re.compile(r"chk-(\d{1,18})")
 _MOST_DIGITS = 19
 _JOBS_LISTED = 20
+
+
+def _title(job: Job) -> str:
+    return printable(f"{job.name}: {counted(len(job.databases), 'checkpoint')}")
+
+
+def question_line(number: int, question: Question) -> str:
+    """Return the line of one question."""
+    told = question.rows.count_text if question.rows is not None else question.reply.value
+    reason = f": {_reason(question)}" if question.error is not None else ""
+    return printable(
+        f"{number:>3}  {question.database.name}  {dated(question.database.created_at)}  {told}{reason}"
+    )
+
+
+def _headline(found: Bisection) -> str:
+    asked = f"{counted(len(found.questions), 'question')} to {counted(len(found.databases), 'checkpoint')} of {found.job.name}"
+    match found.outcome:
+        case "none":
+            assert found.last is not None
+            which = "none of them has a row" if found.asked_all else "the newest has no row"
+            return f"{asked}: {which}"
+        case "oldest":
+            # What is before the checkpoints that were asked is gone, or was left out by the caller.
+            is_oldest = found.databases[0] is found.job.databases[-1]
+            older = "what is retained" if is_oldest else "what was asked"
+            return f"{asked}: the oldest has a row already; it may be older than {older}"
+        case _:
+            assert found.first is not None
+            return f"{asked}: it begins with {found.first.database.name}"
+
+
+def _doubts(found: Bisection) -> Iterator[str]:
+    """Yield what the answer leaves open."""
+    yield from (f"warning: {warning}" for warning in found.warnings)
+    between = {id(one) for one in found.between}
+    for one in found.unreadable:
+        may_be = "; it may be the first itself" if id(one) in between else ""
+        yield f"left out: {one.database.name} cannot be read{may_be}: {_reason(one)}"
+    back = found.came_back
+    if back:
+        names = ", ".join(one.database.name for one in back[:_NAMES_SHOWN])
+        more = f" and {len(back) - _NAMES_SHOWN} more" if len(back) > _NAMES_SHOWN else ""
+        yield f"it does not stay: later checkpoints have no row: {names}{more}"
+
+
+def _titled(database: Database) -> str:
+    return f"{database.name}  {dated(database.created_at)}"
+
+
+def _reason(question: Question) -> str:
+    error = question.error
+    return "" if error is None else _told(error)
+
+
+def _told(error: QueryError) -> str:
+    return " ".join(error.told.split())
+
+
+def _question(question: Question, *, rows: bool = False) -> dict[str, Any]:
+    made = question.database.created_at
+    told: dict[str, Any] = {
+        "database": sendable(question.database.name),
+        "path": sendable(question.database.path),
+        "checkpoint_id": question.checkpoint_id,
+        "created_at": None if made is None else made.isoformat(),
+        "reply": question.reply.value,
+        "row_count": None if question.rows is None else question.rows.row_count,
+        "error": None if question.error is None else _told(question.error),
+    }
+    if rows and question.rows is not None:
+        told["rows"] = question.rows.to_dict()
+    return told
+
+
+_NAMES_SHOWN = 10
+_INDENT = "  "
+TASK = Task(request=BisectRequest, run=run, is_judged=True)

@@ -7,7 +7,7 @@ same wherever it runs. An error of a rule is never a violation, and a file that 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from service.base.errors import (
 from service.query.encode import counted
 from service.query.engines.registry import AUTO
 from service.query.serving.firstrows import FirstRows, first_rows
-from service.query.serving.registry import Queries
+from service.query.serving.query import Query
 from service.query.serving.request import QueryRequest
 from service.query.sql.edits import with_values
 from service.tasks.test.results import RuleResult, SavepointResult, Status
@@ -41,14 +41,14 @@ class Runner:
     """Tests savepoints.
 
     Attributes:
-        queries: run the queries.
+        start: starts queries.
         rules: the rules.
         engine: that runs them.
         timeout_s: seconds that each query may take; None for the limit of the settings.
         kept: most rows of a violation that are kept.
     """
 
-    queries: Queries
+    start: Callable[[QueryRequest], Query]
     rules: Sequence[Rule]
     engine: str = AUTO
     timeout_s: float | None = None
@@ -146,7 +146,7 @@ class Runner:
             schema=subject.database.name,
             catalog=_catalog_of(subject),
         )
-        return first_rows(self.queries, request, kept=kept, counted=max(kept + 1, _ROWS_COUNTED))
+        return first_rows(self.start, request, kept=kept, counted=max(kept + 1, _ROWS_COUNTED))
 
 
 def _catalog_of(subject: Subject) -> Catalog:

@@ -1,7 +1,6 @@
 """The commands about several checkpoints of a job.
 
 history.py    show what a key was in each checkpoint
-bisect.py     find the first checkpoint for which a query returns a row
 test.py       run the tests for state, once or over each new checkpoint
 arguments.py  the arguments of these commands, and of diff
 """

@@ -59,29 +59,6 @@ def add_diff(parser: argparse.ArgumentParser) -> None:
     settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
 
 
-def add_bisect(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `savepointdb bisect`."""
-    parser.add_argument("path", metavar="ROOT", help="Folder with the checkpoints of a job, or of several.")
-    parser.add_argument(
-        "sql", metavar="SQL", help="Query that returns a row if something is wrong; - reads it."
-    )
-    parser.add_argument("--job", metavar="NAME", help="Job, if ROOT has several.")
-    for option, end in (("start", "Oldest"), ("end", "Newest")):
-        parser.add_argument(
-            "--from" if option == "start" else "--to",
-            dest=option,
-            metavar="CHECKPOINT",
-            help=f"{end} checkpoint to ask: 42, chk-42 or 2026-09-01T12:00:00Z; the {end.lower()} of all if not given.",
-        )
-    parser.add_argument(
-        "--check-all",
-        action="store_true",
-        help="Ask every checkpoint; otherwise once a checkpoint has a row, all later ones are taken to have one.",
-    )
-    parser.add_argument("--format", default="text", choices=("text", "json"), help="Format of the output.")
-    _add_asking(parser)
-
-
 def add_test(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `savepointdb test`."""
     parser.add_argument(

@@ -61,7 +61,7 @@ def _tested(options: Namespace) -> int:
     log_compilation()
     load_machine()
     with closing(Queries(catalog, open_engines(settings), settings)) as queries:
-        runner = Runner(queries=queries, rules=rules, engine=options.engine, timeout_s=options.timeout_s)
+        runner = Runner(start=queries.start, rules=rules, engine=options.engine, timeout_s=options.timeout_s)
         if options.watch:
             _watch(options, catalog, runner, output)
         return output.show(runner, subjects).exit_code

@@ -107,18 +107,21 @@ def test_a_checkpoint_that_is_deleted_meanwhile_is_left_out(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import savepointdb
-    from service.query.serving.request import QueryRequest
-    from service.tasks.bisect.bisection import bisect, only_job
+    from service.tasks.bisect.bisection import BisectRequest, run
+    from service.tasks.task import Context
 
     with savepointdb.connect(root, rescan_after_s=0.001) as connection:
         opened = connection.opened
 
-        def heard(question: Any) -> None:
+        def note(line: str) -> None:
             # After the first answer the next one that would be asked goes.
-            shutil.rmtree(root / JOB / "chk-6", ignore_errors=True)
+            if "chk-12" in line:
+                shutil.rmtree(root / JOB / "chk-6", ignore_errors=True)
 
-        job = only_job(opened.catalog, None, option="")
-        found = bisect(opened.queries, opened.catalog, job, QueryRequest(sql=NEGATIVE), heard=heard)
+        context = Context(
+            catalog=opened.catalog, settings=opened.sources.settings, start=opened.queries.start, note=note
+        )
+        found = run(BisectRequest(sql=NEGATIVE), context)
 
     assert found.first is not None
     assert found.first.database.path.endswith("chk-9")

@@ -38,7 +38,7 @@ def _ended(root: Path, rules: list[Rule], deleted: str) -> SavepointResult:
     with savepointdb.connect(root) as connection:
         (subject,) = newest_ones(connection.opened.catalog)
         shutil.rmtree(root / JOB / deleted)
-        return Runner(queries=connection.opened.queries, rules=rules).run(subject)
+        return Runner(start=connection.opened.queries.start, rules=rules).run(subject)
 
 
 def test_nothing_is_deleted(root: Path) -> None:
