@@ -18,7 +18,7 @@ from service.query.sql.types import Column, sql_type
 from service.tasks.bisect.bisection import Bisection, Question, question_line
 from service.tasks.registry import TASKS
 from service.tasks.request import options_of
-from service.tasks.task import Context, Outcome
+from service.tasks.task import Context, Outcome, scanned
 
 if TYPE_CHECKING:
     import pandas
@@ -176,6 +176,7 @@ def _outcome(name: str, connection: Connection, parameters: Parameters = (), **o
         start=opened.queries.start,
         asked=QueryRequest(sql="", parameters=parameters, source="savepointdb"),
         warn=lambda text: warn(text, QueryWarning),
+        scan=scanned,
     )
     return task.run(task.request(**options), context)
 

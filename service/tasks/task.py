@@ -13,9 +13,12 @@ import pyarrow as pa
 
 from catalog import Catalog, Database
 from service.base.errors import DatabaseNotFoundError
+from service.base.process import machine
 from service.base.settings import Settings
+from service.query.engines.parallel import read_splits
 from service.query.serving.query import Query
 from service.query.serving.request import QueryRequest
+from service.query.sql.edits import quoted
 from service.tasks.request import TaskRequest
 
 
@@ -48,6 +51,7 @@ class Context:
         asked: what all queries of the caller have: the user, the client, limits.
         warn: told of what the caller should know beside the outcome.
         note: told the first lines of the outcome, each as soon as it is known.
+        scan: reads a whole table in this process; None if the tables are read by queries of the caller, which have limits.
     """
 
     catalog: Catalog
@@ -56,6 +60,7 @@ class Context:
     asked: QueryRequest = field(default_factory=lambda: QueryRequest(sql=""))
     warn: Callable[[str], None] = lambda _: None
     note: Callable[[str], None] = lambda _: None
+    scan: Callable[[Database, str], pa.Table] | None = None
 
     def database(self, name: str | None) -> Database:
         """Return the database of a name or alias; without a name the only one, or the newest.
@@ -74,6 +79,17 @@ class Context:
             self.warn(f"the newest of {count} is used: {found.path}")
         return found
 
+    def table(self, database: Database, name: str) -> pa.Table:
+        """Return all rows of a table.
+
+        Raises:
+            QueryError: it takes more than the caller may take.
+            ReaderError: it cannot be read.
+        """
+        if self.scan is not None:
+            return self.scan(database, name)
+        return self.query(f"SELECT * FROM {quoted(database.name)}.{quoted(name)}")
+
     def query(self, sql: str, **limits: Any) -> pa.Table:
         """Return all rows of a statement, with the grants and limits of the caller.
 
@@ -82,6 +98,13 @@ class Context:
         """
         with self.start(replace(self.asked, sql=sql, **limits)) as query:
             return pa.Table.from_batches(list(query.batches()), query.schema)
+
+
+def scanned(database: Database, name: str) -> pa.Table:
+    """Return all rows of a table, read in this process: no engine is loaded for it."""
+    scan = database.table(name).scan()
+    batches = read_splits(scan, machine.cores(), lambda: None)
+    return pa.Table.from_batches(list(batches), scan.schema)
 
 
 Asked = TypeVar("Asked", bound=TaskRequest)

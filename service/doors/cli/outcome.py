@@ -32,6 +32,10 @@ class WrongUsageError(Exception):
     """A command line that makes no sense."""
 
 
+class OutputError(Exception):
+    """Standard output cannot be written."""
+
+
 class NothingFoundError(Exception):
     """A lookup without any rows."""
 
@@ -87,6 +91,8 @@ def _run(command: Callable[[Namespace], int], options: Namespace, *, failed: int
     except (QueryError, CatalogError, ReaderError) as error:
         failure = query_error_of(error)
         return reported(failure.told, UNREADABLE if isinstance(failure, SavepointError) else failed, options)
+    except OutputError as error:
+        return reported(str(error), failed, options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 
 from readers import json_text
-from service.doors.cli.outcome import WrongUsageError
+from service.doors.cli.outcome import OutputError, WrongUsageError
 from service.doors.cli.progress import ProgressLine
 from service.query.encode import (
     FORMATS,
@@ -235,8 +235,10 @@ def _write(
         for chunk in chunks:
             if progress is not None and hides:
                 progress.hide()
-            file.write(chunk)
-        file.flush()
+            with _written(path):
+                file.write(chunk)
+        with _written(path):
+            file.flush()
 
 
 def _is_regular_file(file: BinaryIO) -> bool:
@@ -251,8 +253,26 @@ def _opened(path: str | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
     if path is None:
         yield sys.stdout.buffer
         return
+    with _written(path):
+        file = Path(path).open(mode)  # noqa: SIM115  # closed below; errors of what is read meanwhile are not its own
+    with file:
+        yield file
+
+
+@contextlib.contextmanager
+def _written(path: str | None) -> Iterator[None]:
+    """Tell an error of writing from those of what is read meanwhile.
+
+    Raises:
+        WrongUsageError: the file cannot be written.
+        OutputError: standard output cannot be written.
+        BrokenPipeError: its reader has seen enough.
+    """
     try:
-        with Path(path).open(mode) as file:
-            yield file
+        yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
+        if path is None:
+            raise OutputError(f"the output cannot be written: {error.strerror}") from error
         raise WrongUsageError(f"cannot write {path}: {error.strerror}") from error

@@ -31,7 +31,7 @@ from service.query.serving.group import QueryGroup
 from service.query.serving.registry import Queries
 from service.tasks.registry import TASKS
 from service.tasks.request import Option, TaskRequest, options_of
-from service.tasks.task import Context, Outcome, Task
+from service.tasks.task import Context, Outcome, Task, scanned
 
 _TEXT, _JSON = "text", "json"
 # The command's PATH says it.
@@ -65,11 +65,13 @@ def _run(task: Task[Any, Any], options: Namespace) -> int:
     log_compilation()
     load_machine()
     catalog = catalog_of([options.path], options, cache=cache_of(found, writes=False))
-    with closing(Queries(catalog, open_engines(found), found)) as queries:
+    with closing(Queries(catalog, open_engines(found, later=True), found)) as queries:
         group = QueryGroup(queries)
         with ProgressLine(lambda: _progress(options.command, group)) as progress:
             shown = _Shown(options, progress)
-            context = Context(catalog=catalog, settings=found, start=group.start, warn=_warn, note=shown.note)
+            context = Context(
+                catalog=catalog, settings=found, start=group.start, warn=_warn, note=shown.note, scan=scanned
+            )
             outcome: Outcome = task.run(asked, context)
     shown.show(outcome)
     return outcome.exit_code

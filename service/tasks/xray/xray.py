@@ -21,7 +21,6 @@ from catalog import Catalog, Database
 from readers import ReaderError, json_text
 from service.query.encode import counted, dated, section_lines, size_text
 from service.query.serving.origin import sendable
-from service.query.sql.edits import quoted
 from service.tasks.request import TaskRequest, option
 from service.tasks.task import Context, Task
 
@@ -97,7 +96,7 @@ def run(request: XrayRequest, context: Context) -> XrayOutcome:
         kind=database.kind,
         checkpoint_id=database.checkpoint_id,
         created_at=database.created_at,
-        tables={name: context.query(f"SELECT * FROM {quoted(database.name)}.{name}") for name in names},
+        tables={name: context.table(database, name) for name in names},
         growth=_growth(context.catalog, database),
     )
 
