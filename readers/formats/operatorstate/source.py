@@ -148,15 +148,13 @@ class OperatorSource(Source):
 
     def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
         for state in states:
-            if self.entries[state].kind is StateKind.BROADCAST:
-                yield from super().tallies([state], selection)
-                continue
+            is_read = self.entries[state].kind is StateKind.BROADCAST  # its one element has all entries
             yield Tally(
                 state=state,
                 key_group=-1,
-                entries=len(self._bounds(state)),
+                entries=sum(count for _, count in self.counts(state, selection)),
                 size_bytes=self.cost_bytes(state),
-                origin="metadata",
+                origin="scan" if is_read else "metadata",
             )
 
     @property
