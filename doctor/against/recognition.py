@@ -92,7 +92,12 @@ def _jars_in(path: Path) -> list[Path]:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise StorageError(f"expected {_KINDS}, found {error.strerror}", path=folder) from error
-    return [os.path.join(folder, name) for name in names if name.casefold().endswith(".jar")]
+    jars: list[Path] = [os.path.join(folder, name) for name in names if name.casefold().endswith(".jar")]
+    if not jars:
+        raise NotASavepointError(
+            f"expected {_KINDS}, found a folder without jars and without {_METADATA_FILE}", path=folder
+        )
+    return jars
 
 
 def _start_of(path: Path) -> bytes | None:

@@ -85,6 +85,10 @@ def test_reports_are_files(savepoints: Path, tmp_path: Path, capsys: pytest.Capt
             [A, "--against", __file__],
             "expected a savepoint, a jar, a job plan or a stateInfo file, found another file",
         ),
+        (
+            [A, "--against", str(Path(__file__).parent)],
+            "expected a savepoint, a jar, a job plan or a stateInfo file, found a folder without jars and without _metadata",
+        ),
         ([A, "--flink", "flunk"], "expected a version of Flink such as 2.3.0, found 'flunk'"),
         ([A, "--flink", "3.0"], "expected a version of Flink from 1.8 to 2.x"),
         ([A, "--backend", "memory"], "invalid choice: 'memory'"),
