@@ -23,7 +23,7 @@ from doctor.rules.rule import (
 from doctor.rules.types import CLASS_NEEDED, class_changed
 from readers import KryoSerializer, Serializer
 
-_REWRITE = "convert a savepoint of Flink 1.16 to 1.20 with `savepointdb convert`, or make the class a POJO before the upgrade"
+_REWRITE = "convert it with `savepointdb convert`, which takes those of Flink 1.16 to 1.20, or make the class a POJO before the upgrade"
 _LOOK = "check with --values: only the values tell"
 
 FIELDS_UNSEEN = Rule(

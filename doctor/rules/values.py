@@ -5,8 +5,8 @@ from __future__ import annotations
 from doctor.rules.rule import FAILS_RESTORE, FINE, LOSES, RISK, UNREADABLE_ACCESS, Rule
 
 _CONVERT = (
-    "convert a savepoint of Flink 1.16 to 1.20 with `savepointdb convert`, or make the class a POJO and write the state anew in 1.x "
-    "before the upgrade"
+    "convert it with `savepointdb convert`, which takes those of Flink 1.16 to 1.20, or make the class a POJO and write the state "
+    "anew in 1.x before the upgrade"
 )
 
 SAME = Rule(
