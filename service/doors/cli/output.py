@@ -36,7 +36,15 @@ from service.query.sql.types import Column
 
 TABLE, LINE = "table", "line"
 MARKUP = {"markdown": markdown_lines, "html": html_lines}
-_MARKUP_SUFFIXES = {"md": "markdown", "markdown": "markdown", "html": "html", "htm": "html"}
+_MORE_SUFFIXES = {
+    "md": "markdown",
+    "markdown": "markdown",
+    "html": "html",
+    "htm": "html",
+    "ndjson": "jsonl",
+}
+# A text table in a file that is called so would be read as something else.
+_NOT_WRITTEN = frozenset({"avro", "bz2", "feather", "gz", "orc", "tsv", "xlsx", "xml", "xz", "zip", "zst"})
 ROWS_ON_SCREEN = 40
 BINARY = frozenset({"arrow", "parquet"})
 
@@ -45,8 +53,10 @@ def output_format(given: str | None, path: str | None) -> str:
     """Return the format of the rows: the given one, or else the one that the suffix of the file names, or else `table`.
 
     Raises:
-        WrongUsageError: the format is binary and the output a terminal.
+        WrongUsageError: the format is binary and the output a terminal, or the suffix names a format that is not written.
     """
+    if given is None:
+        refuse_other_suffix(path)
     name = given or suffix_format(path) or TABLE
     if name in BINARY and screen_width(path) is not None:
         raise WrongUsageError(f"{name} is not for terminals: name a file with --output, or redirect")
@@ -57,7 +67,21 @@ def suffix_format(path: str | None) -> str | None:
     """Return the format of rows that the suffix of a file names; None for another suffix, and for standard output."""
     suffix = suffix_of(path)
     known = split_suffix(f".{suffix}")[1]
-    return _MARKUP_SUFFIXES.get(suffix) if known is None else known.name
+    return _MORE_SUFFIXES.get(suffix) if known is None else known.name
+
+
+def refuse_other_suffix(path: str | None) -> None:
+    """Refuse a file whose suffix names a format that is not written, where no other one is chosen.
+
+    Raises:
+        WrongUsageError: it does.
+    """
+    suffix = suffix_of(path)
+    if suffix in _NOT_WRITTEN:
+        raise WrongUsageError(
+            f"cannot write {printable(str(path))} as {suffix}: expected a suffix such as .csv, .json, .jsonl, .arrow, .parquet, .md, "
+            ".html or .txt, or a format (--format, .mode)"
+        )
 
 
 def suffix_of(path: str | None) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.doors.cli.outcome import WrongUsageError
-from service.doors.cli.output import BINARY, ROWS_ON_SCREEN, TABLE, screen_width, suffix_format
+from service.doors.cli.output import (
+    BINARY,
+    ROWS_ON_SCREEN,
+    TABLE,
+    refuse_other_suffix,
+    screen_width,
+    suffix_format,
+)
 from service.query.encode import printable
 
 
@@ -62,8 +69,10 @@ class View:
         """Send the answers to a file, which loses what it has; None for standard output.
 
         Raises:
-            WrongUsageError: the file cannot be written.
+            WrongUsageError: the file cannot be written, or its suffix names a format that is not written.
         """
+        if self.mode is None:
+            refuse_other_suffix(path)
         if path is not None:
             try:
                 with open(path, "wb"):

@@ -101,7 +101,21 @@ def test_the_suffix_of_the_output_names_its_format(run: Any, tmp_path: Path) -> 
     assert (
         written("rows.txt") == written("rows") == "key      value\n───────  ─────\nkey_662  11290\n".encode()
     )
+    assert json.loads(written("rows.ndjson")) == row
     assert json.loads(written("rows.csv", "--format", "jsonl")) == row
+    assert json.loads(written("rows.json.gz", "--format", "jsonl")) == row
+
+
+@pytest.mark.parametrize("suffix", ["csv.gz", "feather", "XLSX", "xml"])
+def test_a_file_that_is_called_like_a_format_that_is_not_written_gets_no_table(
+    run: Any, tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"rows.{suffix}"
+
+    code, _, errors = run("query", ONE_KEY, "--savepoint", NATIVE, "--output", str(path))
+
+    assert (code, path.exists()) == (2, False)
+    assert f" as {suffix.split('.')[-1].lower()}: expected a suffix such as .csv" in errors
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,7 @@ def test_a_pipe_that_is_no_text_is_wrong_usage(pipe: Callable[..., Piped]) -> No
         (".quit now", (), 2, ".quit: expected no arguments, found now"),
         (".database nativ", (), 1, "there is no database 'nativ'"),
         (".read /no/such.sql", (), 2, "cannot read /no/such.sql: No such file or directory"),
+        (".once rows.csv.gz", (), 2, "cannot write rows.csv.gz as gz: expected a suffix such as .csv"),
         (".output /no/such/file", (), 2, "cannot write /no/such/file: No such file or directory"),
         ('.read "a', (), 2, ".read: expected quotation marks in pairs"),
         (r"\dt", (), 2, r"there is no command \dt (.tables does the same)"),
