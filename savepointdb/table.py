@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from savepointdb.answer import Answer
 from savepointdb.display import html_list
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints
+from savepointdb.values import CallerTables
 from service.base.errors import InvalidRequestError, QueryError
 from service.query.encode import counted, printable, size_text
 from service.query.engines.registry import AUTO
@@ -83,7 +85,8 @@ class Table:
                 show for it; only what holds this key is read. None for all keys.
             keys: several of them.
             columns: their names, in any case, or one name; all if None.
-            where: a condition in SQL, such as `value > 100 AND key LIKE 'a%'`.
+            where: a condition in SQL, such as `value > 100 AND key LIKE 'a%'`; `key IN (FROM df SELECT key)` reads a data frame
+                or a file, as in `Connection.sql`.
             engine: `auto`, `duckdb` or `spark`.
             timeout_s: seconds that each run may take; None for no limit.
             allow_partial: whether rows of files that cannot be read are left out; an `IncompleteWarning` names the files.
@@ -106,7 +109,12 @@ class Table:
             # On lines of their own: a condition may end with a comment.
             sql += " WHERE " + " AND ".join(f"(\n{condition}\n)" for condition in conditions)
         request = QueryRequest(
-            sql=sql, engine=engine, timeout_s=timeout_s, allow_partial=allow_partial, source="savepointdb"
+            sql=sql,
+            engine=engine,
+            timeout_s=timeout_s,
+            allow_partial=allow_partial,
+            source="savepointdb",
+            system_tables=None if where is None else CallerTables.of(where, sys._getframe(1)),
         )
         return Answer(self._opened, request)
 

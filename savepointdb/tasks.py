@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pyarrow as pa
 from savepointdb.connection import Connection, Path, connect
 from savepointdb.display import TitledList
 from savepointdb.errors import QueryWarning, translated, warn
-from savepointdb.values import to_pandas, to_polars
+from savepointdb.values import CallerTables, to_pandas, to_polars
 from service.query.engines.registry import AUTO
 from service.query.serving.request import QueryRequest
 from service.query.sql.types import Column, sql_type
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 
 Parameters = Sequence[Any] | Mapping[str, Any]
+_ASKED = QueryRequest(sql="", source="savepointdb")
 
 
 class Rows:
@@ -167,14 +170,14 @@ def run_task(name: str, path: Path | Mapping[str, Path], **given: Any) -> TaskRe
         return TaskResult(_outcome(name, connection, **options))
 
 
-def _outcome(name: str, connection: Connection, parameters: Parameters = (), **options: Any) -> Any:
+def _outcome(name: str, connection: Connection, asked: QueryRequest = _ASKED, **options: Any) -> Any:
     """Return the outcome of a use case over the savepoints of a connection."""
     task, opened = TASKS[name].load(), connection.opened
     context = Context(
         catalog=opened.catalog,
         settings=opened.sources.settings,
         start=opened.queries.start,
-        asked=QueryRequest(sql="", parameters=parameters, source="savepointdb"),
+        asked=asked,
         warn=lambda text: warn(text, QueryWarning),
         scan=scanned,
     )
@@ -211,7 +214,7 @@ def bisect(
 
     Args:
         root: a folder with the checkpoints of a job, or of several.
-        sql: the query; it returns a row if something is wrong.
+        sql: the query; it returns a row if something is wrong. FROM may name files and data frames, as in `Connection.sql`.
         job: the name of the job, if there are several.
         start, end: the oldest and the newest checkpoint to ask: a number, a name or a time; None for all.
         check_all: True to ask every checkpoint. Without it all later ones are taken to have a row once one has.
@@ -225,11 +228,12 @@ def bisect(
     """
     if not isinstance(sql, str):
         raise TypeError(f"expected a query as str, found {type(sql).__name__}")
+    asked = replace(_ASKED, parameters=parameters, system_tables=CallerTables.of(sql, sys._getframe(1)))
     with connect(root, **how) as connection, translated():
         found = _outcome(
             "bisect",
             connection,
-            parameters,
+            asked,
             sql=sql,
             job=job,
             start=None if start is None else str(start),

@@ -127,3 +127,20 @@ def test_python_reads_files(db: savepointdb.Connection, tmp_path: Path) -> None:
     csv.write_csv(pa.table(WORDS), tmp_path / "words.csv")
 
     assert db.sql(f"SELECT words.n FROM '{tmp_path}/words.csv' WHERE n > 8").fetchall() == [(9,)]
+
+
+def test_a_scan_and_a_bisection_read_frames_and_files(db: savepointdb.Connection, tmp_path: Path) -> None:
+    from tests.savepointdb.conftest import WORDCOUNT
+
+    words = pd.DataFrame(WORDS)
+    csv.write_csv(pa.table(WORDS), tmp_path / "words.csv")
+    rows = db["aggregate__count"].scan(columns="value", where="key IN (FROM words SELECT key WHERE n = 7)")
+    found = savepointdb.bisect(WORDCOUNT, JOINED.replace("ORDER", "WHERE n = 7 ORDER"))
+
+    assert len(words) == 3
+    assert rows.fetchall() == [(11290,)]
+    assert (
+        db["aggregate"].scan(where=f"key IN (FROM '{tmp_path}/words.csv' SELECT key)").to_arrow().num_rows
+        == 2
+    )
+    assert found.rows == [{"key": "key_662", "value": 11290, "n": 7}]

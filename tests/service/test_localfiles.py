@@ -29,6 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     csv.write_csv(WORDS, tmp_path / "words.csv")
     parquet.write_table(WORDS, tmp_path / "words.parquet", row_group_size=1)
     feather.write_feather(WORDS, tmp_path / "words.arrow", compression="uncompressed")
+    with pa.ipc.new_stream(tmp_path / "stream.arrow", WORDS.schema) as stream:
+        stream.write_table(WORDS)
     lines = [json.dumps(row) for row in WORDS.to_pylist()]
     (tmp_path / "words.jsonl").write_text("\n".join(lines))
     return tmp_path
@@ -45,11 +47,11 @@ def query(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, s
     return call
 
 
-@pytest.mark.parametrize("name", ["words.csv", "words.parquet", "words.arrow", "words.jsonl"])
+@pytest.mark.parametrize("name", ["words.csv", "words.parquet", "words.arrow", "stream.arrow", "words.jsonl"])
 def test_a_file_is_joined_with_a_state(
     folder: Path, query: Callable[..., tuple[int, str, str]], name: str
 ) -> None:
-    sql = f"SELECT a.key, value, words.n FROM aggregate a JOIN '{name}' USING (key) ORDER BY value"
+    sql = f"SELECT a.key, value, words.n FROM aggregate a JOIN '{name}' words USING (key) ORDER BY value"
 
     assert query(sql) == (0, '"key","value","n"\r\n"key_1",38,8\r\n"key_662",11290,7\r\n', "")
 
@@ -102,6 +104,8 @@ def test_columns_without_a_name_of_their_own_get_the_one_of_duckdb(
         ("SELECT 1 FROM '/etc/passwd'", 1, "expected a file with one of the endings .parquet, .csv"),
         ("SELECT x FROM 'words.csv'", 1, "line 1, column 8: there is no column 'x'"),
         ("FROM 'list.json'", 3, "each line must be one JSON object"),
+        ("FROM 'list.arrow'", 3, "damaged or incomplete: expected rows: "),
+        ("FROM 'empty.arrows'", 3, "damaged or incomplete: expected rows: "),
         ("SELECT 1 FROM read_csv('words.csv')", 1, "reading from read_csv() is not allowed"),
         ('SELECT 1 FROM "words.csv"', 1, "there is no table 'words.csv'"),
     ],
@@ -110,6 +114,8 @@ def test_what_cannot_be_read_says_why(
     folder: Path, query: Callable[..., tuple[int, str, str]], sql: str, code: int, message: str
 ) -> None:
     (folder / "list.json").write_text('[{"a": 1}]')
+    (folder / "list.arrow").write_text('[{"a": 1}]')
+    (folder / "empty.arrows").touch()
 
     found = query(sql)
 
@@ -139,13 +145,18 @@ def test_a_saved_query_reads_no_file(
     assert REFUSAL in capsys.readouterr().err
 
 
-def test_a_rule_and_a_bisection_read_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_reads_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "rules.toml").write_text('[[rule]]\nname = "words"\nsql = "SELECT * FROM \'words.csv\'"\n')
 
     assert main(["test", "rules.toml", NATIVE]) == 2
     assert REFUSAL in capsys.readouterr().out
-    assert main(["bisect", NATIVE, "SELECT * FROM 'words.csv'"]) == 2
-    assert REFUSAL in capsys.readouterr().err
+
+
+def test_a_bisection_reads_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "SELECT a.key, n FROM aggregate a JOIN 'words.csv' USING (key) WHERE value > 11000"
+
+    assert main(["bisect", NATIVE, sql]) == 0
+    assert "key_662  7" in capsys.readouterr().out
 
 
 def test_nobody_reads_files_over_the_network(folder: Path, client: httpx.Client) -> None:

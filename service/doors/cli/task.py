@@ -29,9 +29,11 @@ from service.query.encode import printable, size_text
 from service.query.engines.registry import open_engines
 from service.query.serving.group import QueryGroup
 from service.query.serving.registry import Queries
+from service.query.serving.request import QueryRequest
 from service.tasks.registry import TASKS
 from service.tasks.request import Option, TaskRequest, options_of
 from service.tasks.task import Context, Outcome, Task, scanned
+from service.tasks.write.localfiles import LocalTables
 
 _TEXT, _JSON = "text", "json"
 # The command's PATH says it.
@@ -70,7 +72,13 @@ def _run(task: Task[Any, Any], options: Namespace) -> int:
         with ProgressLine(lambda: _progress(options.command, group)) as progress:
             shown = _Shown(options, progress)
             context = Context(
-                catalog=catalog, settings=found, start=group.start, warn=_warn, note=shown.note, scan=scanned
+                catalog=catalog,
+                settings=found,
+                start=group.start,
+                warn=_warn,
+                note=shown.note,
+                scan=scanned,
+                asked=QueryRequest(sql="", system_tables=LocalTables()),
             )
             outcome: Outcome = task.run(asked, context)
     shown.show(outcome)

@@ -8,7 +8,7 @@ the program may read any file, as on the command line and in Python. A script of
 | `.parquet` | Parquet, a row group at a time |
 | `.csv`, `.csv.gz` | CSV with a header line |
 | `.json`, `.jsonl`, `.ndjson`, also `.gz` | JSON, one object a line |
-| `.arrow`, `.feather` | Arrow's file format |
+| `.arrow`, `.arrows`, `.feather` | Arrow's file format, or its stream, as `--output` writes it |
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ _FORMATS = {
     ".json.gz": "json",
     ".jsonl.gz": "json",
     ".arrow": "ipc",
+    ".arrows": "ipc",
     ".feather": "ipc",
 }
+_ARROW_FILE = b"ARROW1"
 _BATCH_ROWS = 1 << 16
 
 
@@ -142,7 +144,15 @@ class FileSplit(Split):
 def _opened(path: Path, file_format: str | None) -> Any:
     """Return the `pyarrow.dataset.Dataset` of a file."""
     # Not at the top of this file: the module loads pandas, where that is installed, and few scripts name files.
-    return import_module("pyarrow.dataset").dataset(str(path), format=file_format)
+    dataset = import_module("pyarrow.dataset").dataset
+    if file_format == "ipc" and not _begins_with(path, _ARROW_FILE):
+        return dataset(pa.ipc.open_stream(pa.memory_map(str(path))).read_all())
+    return dataset(str(path), format=file_format)
+
+
+def _begins_with(path: Path, magic: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(magic)) == magic
 
 
 def _error_of(path: Path, error: Exception) -> CorruptDataError | StorageError:
