@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from catalog import connect
+from readers.formats.rocksdb.source import RocksSource
+from readers.formats.source import StateName
+from readers.metadata import KeyGroupRange
 from tests.support.paths import DATA
+from tests.support.unpacked import unpacked
 
 FLINK = DATA / "flink" / "2.3.0"
 
@@ -117,3 +122,37 @@ def test_the_states_of_one_operator_differ_where_the_format_tells() -> None:
         by_operator.setdefault(operator, []).append(size)
 
     assert max(len(set(own)) for own in by_operator.values()) > 3
+
+
+@pytest.mark.parametrize("name", ["1.20.3-heaptimers-chk-2", "1.20.3-unaligned-hashmap-chk-1"])
+def test_raw_timers_and_records_in_flight_have_the_bytes_that_the_x_ray_finds(
+    name: str, tmp_path: Path
+) -> None:
+    database = connect(unpacked(name, tmp_path).directory).default
+    assert database is not None
+    states = database.table("StateMeta").scan().to_arrow().to_pylist()
+    xray = database.table("xray").scan(level="state").to_arrow().to_pylist()
+
+    found = {(row["operator_id"], row["state_name"]): row["bytes"] for row in xray}
+    kept = [row for row in states if row["state_kind"] in ("TIMER", "CHANNEL")]
+    assert any(row["size_bytes"] for row in kept)
+    for row in kept:
+        assert row["size_bytes"] == found[row["operator_id"], row["state_name"]]
+
+
+def test_tables_without_a_key_of_the_subtask_do_not_count() -> None:
+    database = connect(FLINK / "wordcount-rocksdb-savepoints" / "native").default
+    assert database is not None
+    counts = next(
+        state for one in database.savepoint.operators for state in one.states if state.name == "count"
+    )
+    first, second = (part.source for part in counts.parts)
+    assert isinstance(first, RocksSource)
+    assert isinstance(second, RocksSource)
+
+    def of(source: RocksSource, groups: KeyGroupRange) -> int:
+        rescaled = replace(source, handle=replace(source.handle, key_group_range=groups))
+        return rescaled.own_size(StateName(name="count"), 1.0).size_bytes or 0
+
+    assert of(first, first.key_group_range) > 0
+    assert of(first, second.key_group_range) == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from readers.decode.program import Program
 from readers.formats.channelstate import layout as channelstate
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.opener import Opener, OpeningContext
-from readers.formats.source import Selection, Source, StateName, StateSize
+from readers.formats.source import Selection, Source, StateName, StateSize, Tally
 from readers.metadata import SubtaskChannels
 
 
@@ -44,6 +44,15 @@ class ChannelSource(Source):
 
     def own_size(self, state: StateName, share: float) -> StateSize:
         return StateSize(self.cost_bytes(state))
+
+    def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
+        for state in states:
+            yield Tally(
+                state=state,
+                key_group=-1,
+                entries=sum(count for _, count in self.counts(state, selection)),
+                size_bytes=self.cost_bytes(state),
+            )
 
     def _of(self, state: StateName) -> list[channelstate.Channel]:
         return [channel for channel in self.channels if channel.gate.name == state.name]

@@ -18,7 +18,7 @@ from readers.formats.keybounds import KeyBounds
 from readers.formats.opaque import BytesSource
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.rawtimers import layout as rawtimers
-from readers.formats.source import Selection, Source, StateName
+from readers.formats.source import Selection, Source, StateName, StateSize
 from readers.metadata import KeyGroupRange, KeyGroupsStateHandle
 from readers.storage.location import Stream
 
@@ -90,6 +90,11 @@ class RawTimerSource(Source):
                         subtask=self.subtask,
                         path=self.path,
                     )
+
+    def own_size(self, state: StateName, share: float) -> StateSize:
+        if self.stream.is_remote:
+            return super().own_size(state, share)
+        return StateSize(sum(tally.size_bytes or 0 for tally in self.tallies([state], Selection())))
 
     def key_bounds(self, state: StateName) -> KeyBounds | None:
         return rawtimers.raw_key_bounds(self.entries[state])

@@ -46,8 +46,10 @@ class RocksInstance:
         # Splits of one comparison ask again and again.
         self._copies: WeakKeyDictionary[RocksInstance, dict[tuple[str, str], bool]] = WeakKeyDictionary()
 
-    def family_bytes(self) -> dict[str, int] | None:
+    def family_bytes(self, first: bytes, behind: bytes) -> dict[str, int] | None:
         """Return the size of each column family's tables; None if it is not known, or only another machine knows it.
+
+        Tables of which no key is from `first` to `behind` (excluded) belong to the subtasks that the job had before it was rescaled.
 
         It is for show: nothing that it reads is checked against checksums, which would load the machine.
         """
@@ -60,7 +62,11 @@ class RocksInstance:
         except (ReaderError, NotReadHereError, OSError):
             return None
         return {
-            family: sum(sizes.get(f"{table.number:06}.sst", 0) for table in tables)
+            family: sum(
+                sizes.get(f"{table.number:06}.sst", 0)
+                for table in tables
+                if table.first_key < behind and table.last_key >= first
+            )
             for family, tables in families.items()
         }
 

@@ -83,7 +83,11 @@ class RocksSource(FilesSource):
 
     @cached_property
     def _family_bytes(self) -> dict[str, int] | None:
-        return self.instance.family_bytes()
+        width = key_group_bytes(self.max_parallelism)
+        groups = self.key_group_range
+        return self.instance.family_bytes(
+            groups.start.to_bytes(width, "big"), (groups.end + 1).to_bytes(width, "big")
+        )
 
     @property
     def walk_bytes(self) -> int:
