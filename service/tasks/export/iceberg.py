@@ -25,6 +25,7 @@ from service.tasks.export.files.conversion import Conversion, TypeRules
 from service.tasks.export.files.destinations import Destination, Folder
 from service.tasks.export.files.parts import ExportedFile
 from service.tasks.export.layouts import HistoryLayout
+from service.tasks.export.ledger import CATALOG_FILE
 from service.tasks.export.manifest import ExportedSavepoint, ExportedTable
 from service.tasks.export.selection import ChosenTable
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
 _CATALOG = "savepointdb"
-_FILE = "catalog.db"
 _FIELD_ID = b"PARQUET:field_id"
 _INSTALL = "python -m pip install 'savepointdb[iceberg]'"
 
@@ -182,7 +182,7 @@ def _opened(destination: Destination, catalog: str) -> Catalog:
             )
         properties |= {
             "type": "sql",
-            "uri": f"sqlite:///{destination.url}/{_FILE}",
+            "uri": f"sqlite:///{destination.url}/{CATALOG_FILE}",
             "warehouse": f"file://{destination.url}",
         }
     elif "://" in catalog:

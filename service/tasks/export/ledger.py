@@ -15,11 +15,13 @@ from typing import Any
 
 from service.base.errors import ConflictError
 from service.base.version import installed_version
+from service.tasks.export.files.conversion import ICEBERG
 from service.tasks.export.files.destinations import Destination
 from service.tasks.export.manifest import MANIFEST, ExportedSavepoint, ExportedTable, Manifest
 from service.tasks.export.request import ExportRequest
 
 UNFINISHED = "_unfinished"
+CATALOG_FILE = "catalog.db"  # of Iceberg
 _BEGUN = f"{UNFINISHED}/begun.json"
 _FINISHED = f"{UNFINISHED}/finished"
 _IS_WRITTEN = "is_written"
@@ -176,7 +178,9 @@ class Ledger:
             return None
 
     def _check_empty(self) -> None:
-        found = next(iter(self._destination.names()), None)
+        # What a run left that failed before its first table, as one does in which --tables has a typing error.
+        left = CATALOG_FILE if self._format == ICEBERG else None
+        found = next((name for name in self._destination.names() if name != left), None)
         if found is None:
             return
         what = "a savepoint" if found.rpartition("/")[2] == _METADATA else f"{found} and no {MANIFEST}"

@@ -241,6 +241,18 @@ def test_an_export_goes_on_with_the_option_that_its_error_advises(
     assert (other.code, "export to another folder" in other.err) == (1, True)
 
 
+@formats
+def test_an_export_goes_on_where_a_name_of_a_table_was_wrong(export: Any, tmp_path: Path, name: str) -> None:
+    options = ("--format", name, "--namespace", NAMESPACE, "--tables")
+
+    wrong = export(TYPES, tmp_path, *options, "operator")
+    right = export(TYPES, tmp_path, *options, "operators")
+
+    assert (wrong.code, 'did you mean "operators"' in wrong.err) == (1, True)
+    assert right.code == 0, right.err
+    assert rows(_as_of_each(name, tmp_path, "operators")[0]) == rows(expected(TYPES, "operators"))
+
+
 def test_an_export_whose_tables_become_visible_keeps_its_options(export: Any, tmp_path: Path) -> None:
     options = ("--format", "delta", "--namespace", NAMESPACE, "--tables", "types__v_datetime")
     export(TYPES, tmp_path, *options)
