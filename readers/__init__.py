@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from readers.jars.classfiles.signatures import OBJECT, method_signature, type_of
     from readers.jars.declared.reading import Declarations, DeclaredState, read_declarations
     from readers.jars.extraction.extractor import TypeExtractor
-    from readers.jars.extraction.hierarchy import Hierarchy
+    from readers.jars.extraction.hierarchy import Hierarchy, UnknownTypeError
     from readers.jars.jobclasses.jobclasses import JobClasses
     from readers.javaio import JavaObject, read_object
     from readers.jsontext import iso_timestamp, json_text
@@ -237,7 +237,7 @@ _HOMES = {
     "readers.jars.classfiles.signatures": "OBJECT method_signature type_of",
     "readers.jars.declared.reading": "Declarations DeclaredState read_declarations",
     "readers.jars.extraction.extractor": "TypeExtractor",
-    "readers.jars.extraction.hierarchy": "Hierarchy",
+    "readers.jars.extraction.hierarchy": "Hierarchy UnknownTypeError",
     "readers.jars.jobclasses.jobclasses": "JobClasses",
     "readers.javaio": "JavaObject read_object",
     "readers.jsontext": "iso_timestamp json_text",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from readers import OBJECT, ClassFile, ClassPath, Hierarchy, ReaderError, type_of
+from readers import OBJECT, ClassFile, ClassPath, Hierarchy, ReaderError, UnknownTypeError, type_of
 
 _MAX_SUPERCLASSES = 64
 _PLATFORM = ("java.", "javax.")
@@ -69,7 +69,7 @@ class JarClasses:
 
     def extends(self, name: str, ancestor: str) -> bool | None:
         """Return whether a class extends or implements another one; None if that cannot be told."""
-        with suppress(ReaderError):
+        with suppress(UnknownTypeError):
             return self._hierarchy.is_a(name, ancestor)
         return None
 

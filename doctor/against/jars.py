@@ -93,7 +93,7 @@ class JarAgainst(Against):
     order = 10
 
     def __init__(self, *paths: str | os.PathLike[str]) -> None:
-        jars = [Jar.open(path) for path in paths]
+        jars = Jar.open_all(paths)
         self._classes = ClassPath(jars, is_foreign=True)
         self._job_classes = JobClasses(jars, is_foreign=True)
         self._paths = [os.fspath(path) for path in paths]

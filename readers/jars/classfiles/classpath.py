@@ -23,7 +23,8 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 _VERSIONED = re.compile(r"META-INF/versions/([1-9]\d{0,2})/(.+)")
 _MAX_JARS = 1_000
 _MAX_TOTAL_BYTES = 512 << 20  # inflated for one class path: some seconds
-_MAX_PARSED_BYTES = 64 << 20  # of class files
+_MAX_PARSED_BYTES = 16 << 20  # of class files: some seconds
+_MEMBER_BYTES = 64  # a field or method takes as long as so many more bytes
 _MAX_KEPT_BYTES = 4 << 20  # of class files that are parsed, the last ones
 _MAX_MANIFEST_BYTES = 4 << 20
 _MAX_CONSTANT = 0xFFFF
@@ -37,6 +38,7 @@ class ClassPath:
         is_foreign: True for jars of somebody else: there is an end to how much of them is parsed.
 
     Attributes:
+        is_foreign: as given.
         unread: how many entries `mentioning` passed over, as they are damaged or beyond the limits.
 
     Raises:
@@ -45,7 +47,7 @@ class ClassPath:
 
     def __init__(self, jars: Iterable[Jar], *, is_foreign: bool = False) -> None:
         self._lock = threading.Lock()
-        self._is_foreign = is_foreign
+        self.is_foreign = is_foreign
         self._entries: dict[str, tuple[Jar, JarEntry]] = {}
         # The one that was asked for last comes last.
         self._classes: dict[str, tuple[ClassFile, int]] = {}
@@ -66,7 +68,7 @@ class ClassPath:
             StorageError: one cannot be read.
             CorruptDataError: one is damaged, or larger than allowed.
         """
-        return cls(Jar.open(path) for path in paths)
+        return cls(Jar.open_all(paths))
 
     @classmethod
     def of_bytes(cls, data: bytes) -> ClassPath:
@@ -109,13 +111,14 @@ class ClassPath:
         """Return a class and its size, and let go of those that were not asked for for longest."""
         size = entry.size_bytes
         self._parsed_bytes += size
-        if self._is_foreign and self._parsed_bytes > _MAX_PARSED_BYTES:
+        if self.is_foreign and self._parsed_bytes > _MAX_PARSED_BYTES:
             raise CorruptDataError(
                 f"expected at most {_MAX_PARSED_BYTES} bytes of class files to parse, found more",
                 path=entry.name,
             )
         data = jar.read(entry, MAX_CLASS_BYTES)
         found = self._checked(read_class(data, f"{jar.path}!/{entry.name}"), name)
+        self._parsed_bytes += _MEMBER_BYTES * (len(found.fields) + len(found.methods))
         self._kept_bytes += size
         while self._kept_bytes > _MAX_KEPT_BYTES and self._classes:
             self._kept_bytes -= self._classes.pop(next(iter(self._classes)))[1]

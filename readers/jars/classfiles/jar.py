@@ -18,7 +18,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from readers.errors import CorruptDataError, MissingFileError, StorageError
@@ -64,14 +64,18 @@ class Jar:
     Args:
         data: its bytes.
         path: for errors.
+        most_entries: that it may have, with those of its nested jars.
 
     Raises:
         CorruptDataError: it is no ZIP file, or larger than allowed.
     """
 
-    def __init__(self, data: bytes | memoryview | mmap.mmap, path: str) -> None:
+    def __init__(
+        self, data: bytes | memoryview | mmap.mmap, path: str, most_entries: int = MAX_ENTRIES
+    ) -> None:
         self.path = path
         self._data = memoryview(data)
+        self._most_entries = most_entries
         self._nested: tuple[Jar, ...] | None = None
         self.entries = {entry.name: entry for entry in self._directory()}
 
@@ -90,13 +94,30 @@ class Jar:
                     f"expected at most {MAX_NESTED_BYTES} bytes of jars in the folder lib, found {size}",
                     path=self.path,
                 )
-            self._nested = tuple(
-                Jar(self.read(entry, MAX_NESTED_BYTES), f"{self.path}!/{entry.name}") for entry in found
-            )
+            nested, left = [], self._most_entries - len(self.entries)
+            for entry in found:
+                nested.append(Jar(self.read(entry, MAX_NESTED_BYTES), f"{self.path}!/{entry.name}", left))
+                left -= len(nested[-1].entries)
+            self._nested = tuple(nested)
         return self._nested
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Jar:
+    def open_all(cls, paths: Iterable[str | os.PathLike[str]]) -> list[Jar]:
+        """Open local jars, which may have as many entries together as one may have.
+
+        Raises:
+            MissingFileError: one does not exist.
+            StorageError: one cannot be read.
+            CorruptDataError: one is no ZIP file, or they are larger than allowed.
+        """
+        found, left = [], MAX_ENTRIES
+        for path in paths:
+            found.append(cls.open(path, left))
+            left -= len(found[-1].entries)
+        return found
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], most_entries: int = MAX_ENTRIES) -> Jar:
         """Open a local file.
 
         Raises:
@@ -119,7 +140,7 @@ class Jar:
             raise MissingFileError("expected a jar, found nothing", path=name) from error
         except OSError as error:
             raise StorageError(f"expected a jar, found {error.strerror}", path=name) from error
-        return cls(data or b"", name)
+        return cls(data or b"", name, most_entries)
 
     def read(self, entry: JarEntry, at_most: int = MAX_ENTRY_BYTES) -> bytes:
         """Return the bytes of an entry.
@@ -173,8 +194,11 @@ class Jar:
     def _directory(self) -> Iterator[JarEntry]:
         """Read the central directory."""
         count, size, offset, end = self._end()
-        if count > MAX_ENTRIES:
-            raise CorruptDataError(f"expected at most {MAX_ENTRIES} entries, found {count}", path=self.path)
+        if count > self._most_entries:
+            raise CorruptDataError(
+                f"expected at most {MAX_ENTRIES} entries, found {MAX_ENTRIES - self._most_entries + count} in all jars",
+                path=self.path,
+            )
         if size > _MAX_DIRECTORY_BYTES:
             raise CorruptDataError(
                 f"expected a central directory of at most {_MAX_DIRECTORY_BYTES} bytes, found {size}",

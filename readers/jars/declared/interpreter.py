@@ -118,7 +118,8 @@ class Interpreter:
             self.calls.clear()
             self.made.clear()
             for name in found:
-                read = self._find(name)
+                # When nothing more is interpreted, nothing more is parsed.
+                read = self._find(name) if self.count(0) else None
                 if read is None:
                     continue
                 if not is_again:

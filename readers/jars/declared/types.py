@@ -21,7 +21,7 @@ from readers.jars.declared.values import (
     Value,
     text_of,
 )
-from readers.jars.extraction.extractor import TypeExtractor
+from readers.jars.extraction.extractor import Extraction, TypeExtractor
 from readers.serializers.avro import AvroSerializer, read_schema
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.containers import (
@@ -78,6 +78,7 @@ class TypeReader:
         self._extractor = extractor
         self._interpreter = interpreter
         self._depth = 0
+        self._extracted: dict[JavaType, Extraction] = {}
 
     def is_type(self, value: Value) -> bool:
         """Return whether a value stands for a type, which may be one that cannot be told."""
@@ -113,8 +114,10 @@ class TypeReader:
         Raises:
             UntoldTypeError: it cannot be told.
         """
-        found = self._extractor.extract(java_type)
-        self._interpreter.count(self._extractor.types_seen)
+        found = self._extracted.get(java_type)
+        if found is None:
+            found = self._extracted[java_type] = self._extractor.extract(java_type)
+            self._interpreter.count(self._extractor.types_seen)
         if found.serializer is None:
             raise UntoldTypeError(found.unknown)
         return found.serializer

@@ -20,6 +20,10 @@ LISTS = frozenset(
 COLLECTIONS = LISTS | {"java.util.Map", "java.util.Set"}
 
 _MAX_DEPTH = 256  # supertypes above each other: those of a hostile jar may contain themselves
+_MAX_VISITED = (
+    2_000_000  # members of classes of a foreign jar, each time that its class is looked at: some seconds
+)
+_CLASS = 8  # members that a class without any counts for
 
 TUPLE = "org.apache.flink.api.java.tuple.Tuple"
 VALUE = "org.apache.flink.types.Value"
@@ -78,17 +82,24 @@ class Hierarchy:
 
     def __init__(self, classes: ClassPath) -> None:
         self._classes = classes
+        self._visited = 0
 
     def find(self, name: str) -> ClassFile | None:
         """Return a class; None if it is in no jar.
 
         Raises:
-            UnknownTypeError: it is damaged.
+            UnknownTypeError: it is damaged, or a foreign jar has more than is looked at.
         """
         try:
-            return self._classes.find(name)
+            found = self._classes.find(name)
         except ReaderError as error:
             raise UnknownTypeError(f"{name}: {error}") from error
+        if found is not None and self._classes.is_foreign:
+            # Who asks for a class goes through its members.
+            self._visited += _CLASS + len(found.fields) + len(found.methods)
+            if self._visited > _MAX_VISITED:
+                raise UnknownTypeError("more types than are looked at")
+        return found
 
     def superclasses(self, java_type: JavaType) -> Iterator[tuple[ClassFile, JavaType]]:
         """Yield a class and its superclasses up to `Object`, each with its type as the one below it extends it.

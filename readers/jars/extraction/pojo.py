@@ -6,7 +6,7 @@ getters and setters; `final` does not count at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from readers.errors import ReaderError
@@ -70,12 +70,9 @@ def check_fields(hierarchy: Hierarchy, found: ClassFile, fields: tuple[FoundFiel
     if not private:
         return
     methods, missing = public_methods(hierarchy, found)
+    accessors = _Accessors(methods, found)
     for each in private:
-        lacking = [
-            kind
-            for kind, matches in (("getter", _is_getter), ("setter", _is_setter))
-            if not any(matches(name, types, each.field, found) for name, types in methods)
-        ]
+        lacking = accessors.lacking(each.field)
         if lacking and missing is not None:
             raise missing
         if lacking:
@@ -151,28 +148,40 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-def _is_getter(name: str, types: MethodSignature, field: ClassField, found: ClassFile) -> bool:
-    plain = _plain(field.name)
-    if name not in (f"get{plain}", f"is{plain}", plain) or types.parameters:
-        return False
-    return _is_of(types.returns, field, found)
+class _Accessors:
+    """The methods of a class that may be getters and setters.
 
+    Args:
+        methods: the public ones, and their names as Flink compares them.
+        found: the class.
+    """
 
-def _is_setter(name: str, types: MethodSignature, field: ClassField, found: ClassFile) -> bool:
-    plain = _plain(field.name)
-    if name not in (f"set{plain}", f"{plain}_$eq") or len(types.parameters) != 1:
-        return False
-    returned = types.returns.class_name
-    return returned in ("void", found.name) and _is_of(types.parameters[0], field, found)
+    def __init__(self, methods: Iterable[tuple[str, MethodSignature]], found: ClassFile) -> None:
+        self._class = found
+        self._returned: set[tuple[str, str]] = set()
+        self._taken: set[tuple[str, str]] = set()
+        for name, types in methods:
+            returned = types.returns.class_name
+            if not types.parameters:
+                self._returned.add((name, returned))
+            elif len(types.parameters) == 1 and returned in ("void", found.name):
+                self._taken.add((name, types.parameters[0].class_name))
 
+    def lacking(self, field: ClassField) -> list[str]:
+        """Return what a field lacks: a getter, a setter, both, or nothing."""
+        plain, types = _plain(field.name), self._types(field)
+        getters = {(name, each) for name in (f"get{plain}", f"is{plain}", plain) for each in types}
+        setters = {(name, each) for name in (f"set{plain}", f"{plain}_$eq") for each in types}
+        known = (("getter", getters, self._returned), ("setter", setters, self._taken))
+        return [kind for kind, wanted, found in known if wanted.isdisjoint(found)]
 
-def _is_of(given: JavaType, field: ClassField, found: ClassFile) -> bool:
-    """Return whether a type is that of a field, or the class that boxes it."""
-    try:
-        wanted = type_of(field.descriptor).class_name
-    except ReaderError as error:
-        raise UnknownTypeError(f"{found.name}.{field.name}: {error}") from error
-    return given.class_name in (wanted, WRAPPERS.get(wanted, wanted))
+    def _types(self, field: ClassField) -> tuple[str, str]:
+        """Return the type of a field, and the class that boxes it."""
+        try:
+            wanted = type_of(field.descriptor).class_name
+        except ReaderError as error:
+            raise UnknownTypeError(f"{self._class.name}.{field.name}: {error}") from error
+        return wanted, WRAPPERS.get(wanted, wanted)
 
 
 def _type_of(field: ClassField, found: ClassFile) -> JavaType:

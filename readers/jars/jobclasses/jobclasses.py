@@ -47,7 +47,7 @@ class JobClasses:
             StorageError: one cannot be read.
             CorruptDataError: one is damaged, or larger than allowed.
         """
-        return cls([Jar.open(path) for path in paths])
+        return cls(Jar.open_all(paths))
 
     def is_primitive(self, class_name: str, field: str) -> bool | None:
         """Return whether a field that a class declares is of a primitive type; None if the jars do not tell."""

@@ -109,12 +109,27 @@ def test_a_file_that_is_no_jar_is_refused(tmp_path, data):
 
 
 def test_a_jar_that_claims_a_million_entries_is_refused_before_they_are_read(tmp_path):
-    end = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1_000_000, 1_000_000, 46_000_000, 0)
+    with pytest.raises(CorruptDataError, match="expected at most 250000 entries, found 1000000"):
+        ClassPath.open([written(tmp_path / "many.jar", claiming(1_000_000))])
+
+
+def test_jars_have_together_as_many_entries_as_one_may_have(tmp_path):
+    shapes, many = len(Jar.open(SHAPES).entries), claiming(250_000)
+    message = f"expected at most 250000 entries, found {250_000 + shapes} in all jars"
+
+    with pytest.raises(CorruptDataError, match=message):
+        ClassPath.open([SHAPES, written(tmp_path / "many.jar", many)])
+    nested = jar_of({"lib/a.jar": SHAPES.read_bytes(), "lib/b.jar": many})
+    with pytest.raises(CorruptDataError, match=r"found 250... in all jars"):
+        ClassPath.open([written(tmp_path / "nested.jar", nested)])
+
+
+def claiming(entries):
+    """A jar that claims to have so many entries."""
+    end = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, entries, entries, 46_000_000, 0)
     locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 0, 1)
     last = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
-
-    with pytest.raises(CorruptDataError, match="expected at most 250000 entries, found 1000000"):
-        ClassPath.open([written(tmp_path / "many.jar", end + locator + last)])
+    return end + locator + last
 
 
 def test_a_bomb_is_refused_by_its_size_and_not_inflated(tmp_path):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from readers import ClassPath, CorruptDataError, method_signature
-from readers.jars.classfiles.signatures import JavaType
+from doctor.against.jarclasses import JarClasses
+from readers import ClassPath, CorruptDataError, Jar, JavaType, PojoSerializer, method_signature
 from readers.jars.declared.queries import queries_in
 from readers.jars.declared.reading import Declarations, read_declarations
 from tests.support.classwriter import ClassAssembler, u2, write_jar
@@ -272,3 +272,65 @@ def test_classes_that_were_let_go_are_read_again(tmp_path: Path) -> None:
     assert [path.find(name) for name in classes] == first
     assert path.find("acme.C0") is not first[0]
     assert path.find("acme.C0") is path.find("acme.C0")
+
+
+def pojo(name: str, fields: int, descriptor: str, access: int = 1) -> ClassAssembler:
+    found = ClassAssembler(name)
+    found.method("<init>", "()V", RETURN, access=1)
+    for number in range(fields):
+        found.field(f"f{number}", descriptor, access)
+    return found
+
+
+def declaring(*names: str) -> ClassAssembler:
+    found, code = job(), b""
+    made = b"\xbb" + u2(found.class_(DESCRIPTOR)) + b"\x59\x13"
+    init = (
+        b"\xb7" + u2(found.member(DESCRIPTOR, "<init>", "(Ljava/lang/String;Ljava/lang/Class;)V")) + b"\x57"
+    )
+    for number, name in enumerate(names):
+        code += made + u2(found.string(f"s{number}")) + b"\x13" + u2(found.class_(name)) + init
+    found.method("m", "()V", code + RETURN)
+    return found
+
+
+@pytest.mark.slow
+def test_wide_classes_in_one_another_are_looked_at_to_a_limit(tmp_path: Path) -> None:
+    names = [f"acme.P{number}" for number in range(300)]
+    classes = {name: pojo(name, 200, f"Lacme/P{number + 1};").data() for number, name in enumerate(names)}
+    path = write_jar(tmp_path / "a.jar", {"acme.Job": declaring(*names).data(), **classes})
+
+    found, _ = read_declarations(ClassPath([Jar.open(path)], is_foreign=True), (), flink_major=2)
+
+    untold = {state.untold for [state] in found.states.values()}
+    assert untold == {"more than 48 types in one another", "more types than are looked at"}
+
+
+@pytest.mark.slow
+def test_getters_and_setters_are_found_at_once(tmp_path: Path) -> None:
+    wide = pojo("acme.P", 5_000, "I", access=2)
+    for number in range(5_000):
+        wide.method(f"getF{number}", "()I", None, access=1)
+        wide.method(f"setF{number}", "(I)V", None, access=1)
+
+    found = declared(tmp_path, ("acme.Job", declaring("acme.P")), ("acme.P", wide))
+
+    [state] = found.states["s0"]
+    assert isinstance(state.value, PojoSerializer)
+    assert len(state.value.fields) == 5_000
+
+
+@pytest.mark.slow
+def test_classes_of_many_members_are_parsed_to_a_limit(tmp_path: Path) -> None:
+    names = [f"acme.P{number}" for number in range(6)]
+    path = write_jar(tmp_path / "a.jar", {name: pojo(name, 60_000, "I").data() for name in names})
+    classes = ClassPath([Jar.open(path)], is_foreign=True)
+
+    with pytest.raises(CorruptDataError, match="bytes of class files to parse, found more"):
+        [classes.find(name) for name in names]
+
+
+def test_a_damaged_class_leaves_open_what_it_extends(tmp_path: Path) -> None:
+    path = write_jar(tmp_path / "a.jar", {"acme.P": b"\xca\xfe"})
+
+    assert JarClasses(ClassPath.open([path])).extends("acme.P", "acme.Q") is None
