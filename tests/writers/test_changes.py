@@ -238,6 +238,20 @@ def test_a_spool_keeps_layers_in_memory_or_in_files(tmp_path: Path, memory_bytes
         assert rows_of(one.applied(3, before)) == [(row, "k", row * 10) for row in range(3, 300, 10)]
 
 
+def test_updates_of_the_same_columns_are_one_layer(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    first = updated((0, 1, 10), (0, 2, 20), (3, 1, 30))
+    then = updated((0, 2, 21), (0, 3, 22), (3, 0, 31))
+
+    joined = spool.joined(first, then)
+
+    assert joined is not None
+    assert rows_of(joined.rows) == [(0, 1, 10), (0, 2, 21), (0, 3, 22), (3, 0, 31), (3, 1, 30)]
+    assert spool.joined(first, removed((0, 1))) is None
+    assert spool.joined(removed((0, 1)), first) is None
+    assert spool.joined(first, UpdatedRows(then.rows, (("key",),))) is None
+
+
 def test_a_pickled_layer_of_a_file_names_the_file(tmp_path: Path) -> None:
     layer = Spool(tmp_path, 0).removed(
         table(pa.schema(PLACE), *[(0, row) for row in range(10_000)]).to_reader()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +54,13 @@ class ChangedStates:
 
     def add(self, key: StateKey, *layers: UpdatedRows | RemovedRows | AddedRows) -> None:
         """Add the changes of a statement to those of a state; layers without rows change nothing."""
-        new = [layer for layer in layers if layer.rows.num_rows]
-        if new:
-            self._changes[key] = self.of(key).followed_by(*new)
+        for layer in layers:
+            if not layer.rows.num_rows:
+                continue
+            before = self.of(key)
+            joined = self.spool.joined(before.layers[-1], layer) if before.layers else None
+            kept = (*before.layers, layer) if joined is None else (*before.layers[:-1], joined)
+            self._changes[key] = replace(before, layers=kept)
 
     def empty(self, key: StateKey) -> None:
         """Remove all rows of a state."""
