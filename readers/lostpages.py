@@ -16,6 +16,7 @@ import mmap
 import signal
 import sys
 import weakref
+from contextlib import suppress
 
 import numpy as np
 
@@ -85,11 +86,15 @@ _MAPS: list[_Maps] = []
 
 
 def survive_lost_pages() -> None:
-    """Survive the loss of pages from now on, in programs that call `check_lost_pages`; does nothing on systems other than Linux."""
+    """Survive the loss of pages from now on, in programs that call `check_lost_pages`.
+
+    Nothing is done on systems other than Linux, and where the system allows no functions that are made while a program runs.
+    """
     if sys.platform.startswith("linux") and sys.maxsize > 2**32 and not _MAPS:
-        maps = _Maps()
-        maps.watch()
-        _MAPS.append(maps)
+        with suppress(OSError, MemoryError, AttributeError):
+            maps = _Maps()
+            maps.watch()
+            _MAPS.append(maps)
 
 
 def watch_map(mapped: mmap.mmap, path: str) -> None:

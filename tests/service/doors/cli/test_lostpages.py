@@ -104,3 +104,42 @@ with open("other", "w+b") as file:
     mapped[5000]
 """
     assert run(program, tmp_path).returncode == -signal.SIGBUS
+
+
+@pytest.mark.parametrize(
+    "refused",
+    ["ctypes.CFUNCTYPE = refuse(MemoryError)", "ctypes.CDLL = refuse(OSError)"],
+    ids=["no-made-functions", "no-library"],
+)
+def test_a_system_that_allows_no_handler_leaves_the_command_working(refused: str, tmp_path: Path) -> None:
+    program = f"""
+import ctypes, catalog, readers.lostpages, readers.storage.filesystems
+
+def refuse(error):
+    def refused(*_):
+        raise error("not allowed here")
+    return refused
+
+{refused}
+from service import cli
+cli.run()
+"""
+    words = [
+        "query",
+        "--savepoint",
+        str(SOURCE),
+        "SELECT count(*) AS n FROM types__v_long",
+        "--format",
+        "csv",
+    ]
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.split()[0] == "n"
