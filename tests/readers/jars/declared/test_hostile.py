@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from doctor.against.jarclasses import JarClasses
-from readers import ClassPath, CorruptDataError, Jar, JavaType, PojoSerializer, method_signature
+from readers import ClassPath, CorruptDataError, Jar, PojoSerializer, method_signature
+from readers.jars.classfiles.signatures import JavaType
 from readers.jars.declared.queries import queries_in
 from readers.jars.declared.reading import Declarations, read_declarations
 from tests.support.classwriter import ClassAssembler, u2, write_jar
