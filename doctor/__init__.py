@@ -45,10 +45,11 @@ from doctor.rules.rule import Effect, Rule
 from doctor.rules.states import CAUTIONS
 from doctor.rules.table import FAMILIES as RULES
 from doctor.values import ValuesCheck
-from doctor.versions import FlinkVersion, flink_version
+from doctor.versions import NEWEST_FLINK, FlinkVersion, flink_version
 
 __all__ = [
     "CAUTIONS",
+    "NEWEST_FLINK",
     "RULES",
     "Against",
     "CheckReport",

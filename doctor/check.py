@@ -19,7 +19,7 @@ from doctor.rules.plans import STATES_UNSEEN
 from doctor.rules.rule import caution_of, note_of
 from doctor.rules.states import BACKEND_NAME_UNSEEN, CHANGELOG_UNSEEN, UNSEEN
 from doctor.values import ValuesCheck, revised
-from doctor.versions import flink_version, known_backend
+from doctor.versions import NEWEST_FLINK, flink_version, known_backend
 from readers import Savepoint
 
 _LAST_WITH_KRYO_2 = 4
@@ -30,7 +30,7 @@ def check(
     savepoint: Savepoint | str | os.PathLike[str],
     *,
     against: Sequence[Against] = (),
-    flink: str = "2.3.0",
+    flink: str = NEWEST_FLINK,
     backend: str = "hashmap",
     allow_non_restored: bool = False,
     values: ValuesCheck | None = None,

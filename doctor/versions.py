@@ -9,6 +9,8 @@ from doctor.errors import UnknownBackendError, UnknownVersionError
 
 # ForSt reads and registers state as RocksDB does.
 BACKENDS = ("hashmap", "rocksdb", "forst")
+# The newest Flink whose savepoints were tested; one that is newer may write the same files.
+NEWEST_FLINK = "2.3.0"
 _VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?([-.].*)?")
 
 # The newest `_metadata` that each version reads; it reads all older ones from version 2 on.

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import Database, NoSuchTableError, Root
-from doctor import Against, DoctorError, against_of, flink_version
+from doctor import NEWEST_FLINK, Against, DoctorError, against_of, flink_version
 from readers import TemporaryFolder
 from savepointdb.answer import Answer
 from savepointdb.checked import CheckResult
@@ -41,7 +41,7 @@ from service.query.serving.request import QueryRequest
 from service.query.sql.parser import DIALECT
 from service.query.sql.types import Column, sql_type
 from service.tasks.check.running import AUTO as AUTO_BACKEND
-from service.tasks.check.running import NEWEST, CheckOptions, findings_on, values_of
+from service.tasks.check.running import CheckRequest, findings_on
 from service.tasks.convert.running import convert as converted
 from service.tasks.export.files.conversion import PARQUET
 from service.tasks.export.request import ExportRequest
@@ -192,7 +192,7 @@ def diff(
 def check(
     path: Path,
     against: Path | Sequence[Path] | None = None,
-    flink: str = NEWEST,
+    flink: str = NEWEST_FLINK,
     backend: str = AUTO_BACKEND,
     allow_non_restored: bool = False,
     values: str | None = None,
@@ -219,7 +219,7 @@ def convert(
     path: Path,
     target: Path | None,
     against: Path | Sequence[Path] | None = None,
-    flink: str = NEWEST,
+    flink: str = NEWEST_FLINK,
     *,
     dry_run: bool = False,
     files: str = "link",
@@ -371,7 +371,7 @@ class Connection:
     def check(
         self,
         against: Path | Sequence[Path] | None = None,
-        flink: str = NEWEST,
+        flink: str = NEWEST_FLINK,
         backend: str = AUTO_BACKEND,
         allow_non_restored: bool = False,
         values: str | None = None,
@@ -393,14 +393,15 @@ class Connection:
         """
         with translated():
             database = self._default()
-            options = CheckOptions(
+            request = CheckRequest(
+                against=tuple(map(_expanded, _several(against))),
                 flink=flink,
                 backend=backend,
                 allow_non_restored=allow_non_restored,
-                values=values_of(values),
+                values=values,
             )
-            known = self._known(against)
-            return CheckResult(findings_on(database.savepoint, known, options, database.uids))
+            known = self._known(request.against)
+            return CheckResult(findings_on(database.savepoint, known, request, database.uids))
 
     def diff(self, before: str, after: str, *, timeout_s: float | None = None) -> DiffResult:
         """Return what differs between two databases of this connection.
@@ -439,7 +440,7 @@ class Connection:
         self,
         target: Path | None,
         against: Path | Sequence[Path] | None = None,
-        flink: str = NEWEST,
+        flink: str = NEWEST_FLINK,
         *,
         dry_run: bool = False,
         files: str = "link",

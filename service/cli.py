@@ -272,49 +272,6 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
     add_no_cache(parser)
 
 
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="SAVEPOINT", help=f"{SOURCE} Of several the newest is checked.")
-    parser.add_argument(
-        "--against",
-        action="append",
-        metavar="X",
-        help="The new job, as far as it is known: a savepoint of it, its jar, a folder of jars, its plan (of Flink's REST API, "
-        "or a compiled SQL plan), or a stateInfo file. May be repeated; if not given, only the version of Flink is checked.",
-    )
-    parser.add_argument(
-        "--flink",
-        default="2.3.0",
-        metavar="VERSION",
-        help="Flink that will restore it, such as 2.3 or 1.20.3.",
-    )
-    parser.add_argument(
-        "--backend",
-        default="auto",
-        choices=("hashmap", "rocksdb", "forst", "both", "auto"),
-        help="State backend that will restore it; auto checks hashmap and rocksdb, but the files of a native savepoint with the "
-        "backend that wrote them.",
-    )
-    parser.add_argument(
-        "--values",
-        choices=("sample", "all"),
-        help="Read stored values, too: 10,000 of each state and file, or all. They tell what Kryo 5 makes of the objects of Kryo 2, "
-        "and whether any value is damaged.",
-    )
-    parser.add_argument(
-        "--allow-non-restored",
-        action="store_true",
-        help="The job is started with --allowNonRestoredState: state of operators that it lacks is dropped.",
-    )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", "html", "junit"),
-        help="Format of the report; if not given, the one that the suffix of --output names (.json, .html, .xml), or text.",
-    )
-    parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
-    add_names(parser)
-    settings.add_arguments(parser, STORAGE_SETTINGS)
-
-
 def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."
@@ -397,7 +354,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--flink",
-        default="2.3",
+        default=_newest_flink(),
         metavar="VERSION",
         help="Flink that will restore it, such as 2.3 or 1.20.",
     )
@@ -538,6 +495,16 @@ def _add_task(name: str) -> Callable[[argparse.ArgumentParser], None]:
     return add
 
 
+def _add_own(name: str) -> Callable[[argparse.ArgumentParser], None]:
+    """Return what adds the arguments of a command by its own module, which knows the request of a use case."""
+    return lambda parser: _loaded(name).add_arguments(parser)
+
+
+def _newest_flink() -> str:
+    _load_arrow()
+    return str(import_module("doctor").NEWEST_FLINK)
+
+
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     """Add nothing: the command has no arguments."""
 
@@ -580,7 +547,7 @@ _COMMANDS = {
     "history": ("Show all states and timers of one key in all checkpoints of a job.", arguments.add_history),
     "check": (
         "Say whether a savepoint restores in a job, per operator and state, and what to do about it.",
-        _add_check,
+        _add_own("check"),
     ),
     "test": ("Run tests for state: rules over savepoints, or over each new checkpoint.", arguments.add_test),
     "export": ("Export tables as Parquet files, or as tables of Iceberg or Delta.", add_export),

@@ -19,8 +19,7 @@ from readers import Savepoint
 if TYPE_CHECKING:
     from doctor import CheckReport, OperatorVerdict, Risk, StateVerdict
 
-# The newest Flink, and the backends that it has.
-FLINK = "2.3.0"
+# Those that the newest Flink has.
 _BACKENDS = ("hashmap", "rocksdb")
 _TEXT, _BOOL = pa.string(), pa.bool_()
 
@@ -92,7 +91,7 @@ def required_class_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.Rec
 
 def _report(savepoint: Savepoint, backend: str) -> CheckReport:
     # Loaded for those who ask for it: every query would start 20 ms later.
-    report: CheckReport = import_module("doctor").check(savepoint, flink=FLINK, backend=backend)
+    report: CheckReport = import_module("doctor").check(savepoint, backend=backend)
     return report
 
 

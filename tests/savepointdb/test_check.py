@@ -11,7 +11,7 @@ import savepointdb
 from service import cli
 from service.doors.http.api.checks import CheckBody
 from service.doors.mcp.arguments import Check
-from service.tasks.check.running import CheckOptions
+from service.tasks.check.running import CheckRequest
 from tests.support.compatpairs import unpack_pairs
 from tests.support.paths import DATA
 
@@ -70,7 +70,7 @@ def test_the_backend_that_nobody_names_is_the_same_at_every_door(capsys: pytest.
     assert in_python.outcome != "fails"
     assert in_python.to_dict() == connected.to_dict() == json.loads(capsys.readouterr().out)
     defaults = {CheckBody.model_fields["backend"].default, Check.model_fields["backend"].default}
-    assert defaults == {CheckOptions().backend}
+    assert defaults == {CheckRequest().backend}
 
 
 def test_a_session_shows_what_to_do(savepoints: Path) -> None:
@@ -94,7 +94,7 @@ def test_values_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
 
     assert result.exit_code in (1, 2)
     with pytest.raises(
-        savepointdb.InvalidRequestError, match="expected values of sample or all, found 'some'"
+        savepointdb.InvalidRequestError, match="values: expected one of sample, all, found 'some'"
     ):
         savepointdb.check(pair / "savepoints/A-1.20.3-hashmap-canonical", values="some")
 
@@ -109,6 +109,6 @@ def test_wrong_arguments_are_errors_of_the_package(savepoints: Path) -> None:
     with pytest.raises(savepointdb.QueryError, match="expected a version of Flink"):
         savepointdb.check(savepoints / A, flink="two")
     with pytest.raises(
-        savepointdb.InvalidRequestError, match="expected a backend of hashmap, rocksdb, forst, both, auto"
+        savepointdb.InvalidRequestError, match="backend: expected one of hashmap, rocksdb, forst, both, auto"
     ):
         savepointdb.check(savepoints / A, backend="memory")

@@ -21,8 +21,9 @@ from service.base.errors import QueryError
 from service.base.settings import Settings
 from service.cli import main
 from service.doors.app import create_app
+from service.tasks.check.running import CheckRequest
 from service.tasks.registry import TASKS
-from service.tasks.request import options_of
+from service.tasks.request import TaskRequest, options_of
 from tests.support.agents import Agent
 from tests.support.serving import listening
 
@@ -64,7 +65,7 @@ class CommandLine(Door):
     name = "cli"
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        known = {one.name: one for one in options_of(TASKS[task].load().request)}
+        known = {one.name: one for one in options_of(request_of(task))}
         words = [task, str(savepoint)]
         words += [str(value) for name, value in options.items() if known[name].argument]
         for name, value in options.items():
@@ -92,7 +93,9 @@ class Http(Door):
         self._client = client
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        answer = self._client.post(f"/api/{task}", json={**where(task, savepoint), **options})
+        answer = self._client.post(
+            ROUTES.get(task, f"/api/{task}"), json={**where(task, savepoint), **named(options)}
+        )
         body = answer.json()
         error = body.get("error") if isinstance(body, dict) else None
         return Told(None, error["message"], error["code"]) if error else Told(body)
@@ -107,7 +110,7 @@ class Mcp(Door):
         self._agent = Agent(client)
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        result = self._agent.call(task, max_bytes=200_000, **where(task, savepoint), **options)
+        result = self._agent.call(task, max_bytes=200_000, **where(task, savepoint), **named(options))
         content = result["structuredContent"]
         if result.get("isError"):
             return Told(None, content["error"]["message"], content["error"]["code"])
@@ -128,8 +131,23 @@ class Python(Door):
 
 def where(task: str, savepoint: Path) -> dict[str, str]:
     """Return what names the savepoint where a service has several."""
-    names = [one.name for one in options_of(TASKS[task].load().request)]
+    names = [one.name for one in options_of(request_of(task))]
     return {"database": savepoint.name} if "database" in names else {}
+
+
+def named(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options with the names of savepoints in place of their paths."""
+    return {name: value.name if isinstance(value, Path) else value for name, value in options.items()}
+
+
+def request_of(task: str) -> type[TaskRequest]:
+    """Return the class of the requests of a use case."""
+    return REQUESTS[task] if task in REQUESTS else TASKS[task].load().request
+
+
+# Of the use cases that have doors of their own.
+REQUESTS: dict[str, type[TaskRequest]] = {"check": CheckRequest}
+ROUTES = {"check": "/api/checks"}
 
 
 @contextmanager

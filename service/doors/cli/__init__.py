@@ -16,6 +16,7 @@ mcp.py         serve savepoints to an agent
 compile.py     compile the decoder
 keys.py        create, list and revoke API keys
 doctor_env.py  check the environment
+options.py     the request of a use case → arguments, and back
 parser.py      what the parsers of commands share
 outcome.py     exit codes, and errors as one line
 sources.py     `[name=]PATH` → a catalog

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from argparse import Namespace
@@ -12,18 +13,35 @@ import orjson
 from catalog import CatalogError
 from doctor import Against, against_of
 from readers import ReaderError
+from service.base import settings
 from service.base.errors import QueryError, query_error_of
 from service.base.settings import InvalidSettingError, path_map_of, settings_of
+from service.doors.cli.options import add_options, request_of
 from service.doors.cli.outcome import INTERRUPTED, WrongUsageError, reported, unexpected
 from service.doors.cli.output import screen_width, suffix_of
+from service.doors.cli.parser import SOURCE, STORAGE_SETTINGS, add_names
 from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import catalog_of, newest_of, storage_options
 from service.query.encode import printable
 from service.tasks.check.findings import BAD_INPUT, CANNOT_BE_TOLD, Findings
 from service.tasks.check.junit import junit_text
 from service.tasks.check.markup import html_page
-from service.tasks.check.running import CheckOptions, findings_on, values_of
+from service.tasks.check.running import CheckRequest, findings_on
 from service.tasks.check.text import text_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("path", metavar="SAVEPOINT", help=f"{SOURCE} Of several the newest is checked.")
+    add_options(parser, CheckRequest)
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "html", "junit"),
+        help="Format of the report; if not given, the one that the suffix of --output names (.json, .html, .xml), or text.",
+    )
+    parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
+    add_names(parser)
+    settings.add_arguments(parser, STORAGE_SETTINGS)
 
 
 def main(options: Namespace) -> int:
@@ -45,17 +63,12 @@ def main(options: Namespace) -> int:
 
 def _checked(options: Namespace) -> Findings:
     progress = _Progress()
-    how = CheckOptions(
-        flink=options.flink,
-        backend=options.backend,
-        allow_non_restored=options.allow_non_restored,
-        values=values_of(options.values, progress.note),
-    )
+    request = request_of(CheckRequest, options)
     database = newest_of(catalog_of([options.path], options), "checked")
-    against = _against(options)
+    against = _against(request, options)
     # A savepoint in an object store, and a jar of 20,000 classes, take a while.
     with ProgressLine(lambda: f"checking {printable(database.path)}{progress.text}"):
-        return findings_on(database.savepoint, against, how, database.uids)
+        return findings_on(database.savepoint, against, request, database.uids, progress.note)
 
 
 class _Progress:
@@ -76,12 +89,12 @@ class _Progress:
 _SUFFIXES = {"json": "json", "html": "html", "htm": "html", "xml": "junit"}
 
 
-def _against(options: Namespace) -> tuple[Against, ...]:
-    settings = settings_of(vars(options), os.environ)
+def _against(request: CheckRequest, options: Namespace) -> tuple[Against, ...]:
+    found = settings_of(vars(options), os.environ)
     return against_of(
-        options.against or (),
-        path_map=path_map_of(vars(options), settings),
-        options=storage_options(settings),
+        request.against,
+        path_map=path_map_of(vars(options), found),
+        options=storage_options(found),
     )
 
 

@@ -10,17 +10,16 @@ import os
 import sys
 from argparse import Namespace
 from contextlib import closing
-from dataclasses import MISSING
 from typing import Any
 
 import orjson
 
 from readers import load_machine
 from service.base import settings
-from service.base.errors import InvalidRequestError
 from service.base.settings import UNLIMITED, settings_of
 from service.doors.cli.compile import log_compilation
-from service.doors.cli.outcome import FAILED, WRONG_USAGE, WrongUsageError, concluded
+from service.doors.cli.options import add_options, request_of
+from service.doors.cli.outcome import FAILED, WRONG_USAGE, concluded
 from service.doors.cli.output import screen_width, write_lines
 from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_cache
 from service.doors.cli.progress import ProgressLine
@@ -31,20 +30,15 @@ from service.query.serving.group import QueryGroup
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
 from service.tasks.registry import TASKS
-from service.tasks.request import Option, TaskRequest, options_of
-from service.tasks.task import Context, Outcome, Task, scanned
-from service.tasks.write.localfiles import LocalTables
+from service.tasks.task import Context, Outcome, Task
 
 _TEXT, _JSON = "text", "json"
-# The command's PATH says it.
-_BY_PATH = "database"
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     """Add the arguments of a use case."""
     parser.add_argument("path", metavar="PATH", help=SOURCE)
-    for one in _options(TASKS[name].load().request):
-        _add(parser, one)
+    add_options(parser, TASKS[name].load().request)
     # `table` is an older name of `text`.
     parser.add_argument(
         "--format", default=_TEXT, choices=(_TEXT, _JSON, "table"), help="Format of the output."
@@ -83,50 +77,6 @@ def _run(task: Task[Any, Any], options: Namespace) -> int:
             outcome: Outcome = task.run(asked, context)
     shown.show(outcome)
     return outcome.exit_code
-
-
-def request_of(kind: type[TaskRequest], options: Namespace) -> TaskRequest:
-    """Return the request that the options of a command line make.
-
-    Raises:
-        WrongUsageError: a value is out of its limits.
-    """
-    given = {one.name: _value(one, getattr(options, one.name)) for one in _options(kind)}
-    try:
-        return kind(**given)
-    except InvalidRequestError as error:
-        raise WrongUsageError(f"--{error.message}") from error
-
-
-def _value(one: Option, given: Any) -> Any:
-    if isinstance(given, list):
-        return tuple(given)
-    return sys.stdin.read() if one.reads_input and given == "-" else given
-
-
-def _options(kind: type[TaskRequest]) -> list[Option]:
-    return [one for one in options_of(kind) if one.name != _BY_PATH]
-
-
-def _add(parser: argparse.ArgumentParser, one: Option) -> None:
-    flag = f"--{one.flag or one.name.replace('_', '-')}"
-    text = one.help[0].upper() + one.help[1:]
-    if one.argument:
-        parser.add_argument(one.name, metavar=one.metavar or one.name.upper(), help=text)
-    elif one.kind is bool:
-        parser.add_argument(flag, dest=one.name, action="store_true", help=text)
-    else:
-        parser.add_argument(
-            flag,
-            dest=one.name,
-            type=one.kind,
-            default=[] if one.is_list else None if one.default is MISSING else one.default,
-            action="append" if one.is_list else "store",
-            required=one.is_required,
-            choices=one.choices or None,
-            metavar=None if one.choices else one.metavar or one.name.upper(),
-            help=text,
-        )
 
 
 class _Shown:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.base.errors import InvalidRequestError
-from service.tasks.check.running import AUTO, NEWEST
+from service.doors.http.api.tasks import with_options
+from service.tasks.check.running import CheckRequest
 
 MOST_ROWS = 1000
 LEAST_BYTES, USUAL_BYTES, MOST_BYTES = 1_000, 20_000, 200_000
@@ -115,20 +116,14 @@ class History(Arguments):
     max_bytes: _Bytes = USUAL_BYTES
 
 
-class Check(Arguments):
+@with_options(CheckRequest)
+class Check(LimitedArguments):
     """A database, and how it would be restored."""
 
-    database: _Database = None
     against: Annotated[list[_Name], Field(max_length=20)] = Field(
         default_factory=list,
         description="databases that are savepoints of the new job; none: only Flink's version is checked",
     )
-    flink: Annotated[str, Field(max_length=50)] = NEWEST
-    backend: Annotated[str, Field(max_length=50)] = Field(
-        default=AUTO, description="hashmap, rocksdb, forst, both or auto"
-    )
-    allow_non_restored: bool = False
-    max_bytes: _Bytes = USUAL_BYTES
 
 
 _Kind = TypeVar("_Kind", bound=Arguments)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from anyio import to_thread
 
-from service.doors.http.api.checks import (
-    CheckAnswer,
-    CheckReportBody,
-    OperatorVerdictBody,
-    RiskBody,
-    StateVerdictBody,
-    checked,
-)
+from service.doors.http.api.checks import checked
 from service.doors.http.api.diff import DiffBody, compared_of, comparison_by
+from service.doors.http.api.tasks import request_of
 from service.doors.mcp.arguments import Check, Diff, History
 from service.doors.mcp.calls import Call, database_of
 from service.doors.mcp.results import ToolResult, result_of
@@ -23,7 +17,7 @@ from service.doors.mcp.texts import cell_text, cut_text, fitting, line_text, tab
 from service.query.serving.query import Query
 from service.query.serving.request import QueryRequest
 from service.query.sql.literals import text_constant
-from service.tasks.check.running import CheckOptions
+from service.tasks.check.running import CheckRequest
 from service.tasks.diff.comparison import SAME, Comparison, StateComparison
 from service.tasks.diff.text import headline
 from service.tasks.history.text import folded_rows
@@ -119,33 +113,22 @@ async def history(call: Call, arguments: History) -> ToolResult:
 
 async def check(call: Call, arguments: Check) -> ToolResult:
     """Say what a restore of a savepoint will do, and what to do about it."""
-    database = await to_thread.run_sync(database_of, call.visible, arguments.database)
-    options = CheckOptions(
-        flink=arguments.flink, backend=arguments.backend, allow_non_restored=arguments.allow_non_restored
-    )
-    report = await checked(call.served, call.caller, database.name, arguments.against, options)
+    report = await checked(call.served, call.caller, request_of(CheckRequest, arguments))
     findings = list(_findings(report))
     kept = fitting(findings, arguments.max_bytes)
     notes = []
     if kept < len(findings):
         notes.append(cut_text(kept, len(findings), "finding", "give more max_bytes"))
     content = {
-        "database": database.name,
-        "against": report.against,
-        "flink": report.flink,
-        "backend": report.backend,
-        "outcome": report.outcome,
-        "severity": report.severity,
-        "loses_data": report.loses_data,
-        "headline": report.headline,
-        "advice": report.advice,
+        "database": report["savepoint"],
+        **{name: report[name] for name in _OF_A_CHECK},
         "findings": findings[:kept],
-        "backends": {name: one.outcome for name, one in report.backends.items()},
+        "backends": {name: one["outcome"] for name, one in report.get("backends", {}).items()},
     }
     return result_of(
         content,
-        f"{line_text(database.name)}: {line_text(report.headline)}",
-        f"advice: {line_text(report.advice)}",
+        f"{line_text(report['savepoint'])}: {line_text(report['headline'])}",
+        f"advice: {line_text(report['advice'])}",
         *map(_finding_text, findings[:kept]),
         notes=notes,
     )
@@ -190,30 +173,33 @@ def _difference_text(row: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _findings(report: CheckAnswer) -> Iterator[dict[str, Any]]:
+def _findings(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what is not fine: of the savepoint, its operators and its states."""
     yield from _of(report, {})
-    for operator in report.operators:
-        place = {"operator": operator.uid or operator.name or operator.operator_id}
+    for operator in report["operators"]:
+        place = {"operator": operator["uid"] or operator["name"] or operator["operator_id"]}
         yield from _of(operator, place)
-        for state in operator.states:
-            yield from _of(state, {**place, "state": state.state_name})
+        for state in operator["states"]:
+            yield from _of(state, {**place, "state": state["state_name"]})
 
 
-def _of(
-    verdict: CheckReportBody | OperatorVerdictBody | StateVerdictBody, place: dict[str, str]
-) -> Iterator[dict[str, Any]]:
-    if verdict.message and verdict.severity != _FINE:
-        yield {"severity": verdict.severity, **place, "outcome": verdict.outcome, **_said(verdict)}
+def _of(verdict: Mapping[str, Any], place: dict[str, str]) -> Iterator[dict[str, Any]]:
+    if verdict["message"] and verdict["severity"] != _FINE:
+        yield {
+            "severity": verdict["severity"],
+            **place,
+            "outcome": verdict["outcome"],
+            **_said(verdict),
+        }
     yield from (
-        {"severity": risk.severity, **place, **_said(risk)}
-        for risk in verdict.risks
-        if risk.severity != _FINE
+        {"severity": risk["severity"], **place, **_said(risk)}
+        for risk in verdict["risks"]
+        if risk["severity"] != _FINE
     )
 
 
-def _said(verdict: CheckReportBody | OperatorVerdictBody | StateVerdictBody | RiskBody) -> dict[str, str]:
-    return {"message": verdict.message, "remedy": verdict.remedy}
+def _said(verdict: Mapping[str, Any]) -> dict[str, str]:
+    return {"message": verdict["message"], "remedy": verdict["remedy"]}
 
 
 def _finding_text(finding: dict[str, Any]) -> str:
@@ -225,3 +211,4 @@ def _finding_text(finding: dict[str, Any]) -> str:
 
 _OFFSETS = ("operator", "topic", "partition", "before", "after")
 _BYTES_OF_AN_OFFSET = 100
+_OF_A_CHECK = ("against", "flink", "backend", "outcome", "severity", "loses_data", "headline", "advice")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from doctor import NEWEST_FLINK, flink_version
 from readers import NEWEST_METADATA, OLDEST_METADATA, first_flink
 from service.base.version import installed_version, source_commit
 from writers import NEWEST_WRITTEN_METADATA, OLDEST_WRITTEN_METADATA
-
-# The newest Flink whose savepoints this release was tested with; one that is newer may write the same files.
-NEWEST_FLINK = "2.3"
 
 
 def release_text(program: str) -> str:
@@ -24,4 +22,5 @@ def release_text(program: str) -> str:
 
 
 def _formats(oldest: int, newest: int) -> str:
-    return f"Flink {first_flink(oldest)} – {NEWEST_FLINK} (_metadata versions {oldest} – {newest})"
+    last = flink_version(NEWEST_FLINK)
+    return f"Flink {first_flink(oldest)} – {last.major}.{last.minor} (_metadata versions {oldest} – {newest})"

@@ -55,7 +55,7 @@ def _findings(task: CheckTask) -> Findings:
     if task.jar is not None:
         known += against_of([task.jar.path])
         names.append(task.jar.name)
-    found = findings_on(database.savepoint, known, task.options, database.uids)
+    found = findings_on(database.savepoint, known, task.request, database.uids)
     # Clients know databases by their names; paths are of this machine.
     reports = (replace(report, savepoint=database.name, against=tuple(names)) for report in found.reports)
     return replace(found, reports=tuple(reports))

@@ -11,10 +11,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from anyio import CapacityLimiter, get_cancelled_exc_class
+from anyio import CapacityLimiter, get_cancelled_exc_class, to_thread
 
 from catalog import Database
 from service.base.errors import (
+    InvalidRequestError,
     QueryCancelledError,
     QueryError,
     QueryTimeoutError,
@@ -29,10 +30,12 @@ from service.query.engines.workers.forks import ENVIRONMENT
 from service.query.engines.workers.limits import worker_memory_bytes
 from service.query.serving.elsewhere import KnownDatabase
 from service.query.serving.registry import slot_limits
-from service.tasks.check.running import CheckOptions
+from service.tasks.check.running import CheckRequest
 from service.tasks.check.task import CheckTask, UploadedJar, report_of
+from service.tasks.task import Context
 
 _RETRY_AFTER_S = 5
+_MOST_COMPARED = 20
 
 
 class Checks:
@@ -61,29 +64,34 @@ class Checks:
         return self._open
 
     async def report(
-        self,
-        database: Database,
-        against: tuple[Database, ...],
-        options: CheckOptions,
-        jar: bytes | None = None,
-        jar_name: str = "",
+        self, request: CheckRequest, context: Context, jar: bytes | None = None, jar_name: str = ""
     ) -> dict[str, Any]:
         """Return the report of a check, once its turn has come and it is done. A caller that is cancelled ends it.
 
         Args:
-            database: the savepoint.
-            against: savepoints of the new job.
-            options: how the savepoint would be restored.
+            request: the savepoint, and how it would be restored; databases are named in `against`.
+            context: of the caller, who knows databases by their names.
             jar: the bytes of the new job's jar; None if there is none.
             jar_name: its name.
 
         Raises:
+            CatalogError: there is no such database.
             TooManyChecksError: too many checks wait.
             QueryTimeoutError: it takes too long.
-            QueryError: it failed, or its process was lost.
+            QueryError: too much is compared, the check failed, or its process was lost.
         """
+        if len(request.against) > _MOST_COMPARED:
+            raise InvalidRequestError(
+                f"expected at most {_MOST_COMPARED} databases to compare with, found {len(request.against)}"
+            )
+
+        def databases() -> tuple[Database, tuple[Database, ...]]:
+            return context.database(request.database), tuple(map(context.database, request.against))
+
+        # They are looked up on the disk.
+        database, against = await to_thread.run_sync(databases)
         try:
-            report = await self._in_turn(database, against, options, jar, jar_name)
+            report = await self._in_turn(database, against, request, jar, jar_name)
         except QueryError as error:
             self._notify("", error.code)
             raise
@@ -97,7 +105,7 @@ class Checks:
         self,
         database: Database,
         against: tuple[Database, ...],
-        options: CheckOptions,
+        request: CheckRequest,
         jar: bytes | None,
         jar_name: str,
     ) -> dict[str, Any]:
@@ -110,7 +118,7 @@ class Checks:
             ending = _Ending()
             # Not the threads of other calls, which would wait behind checks.
             return await found_in_thread(
-                lambda: self._reported(database, against, options, jar, jar_name, ending),
+                lambda: self._reported(database, against, request, jar, jar_name, ending),
                 ending.end,
                 self._limiter,
             )
@@ -131,7 +139,7 @@ class Checks:
         self,
         database: Database,
         against: tuple[Database, ...],
-        options: CheckOptions,
+        request: CheckRequest,
         jar: bytes | None,
         jar_name: str,
         ending: _Ending,
@@ -146,7 +154,7 @@ class Checks:
                 database=KnownDatabase.of(database),
                 against=tuple(map(KnownDatabase.of, against)),
                 jar=uploaded,
-                options=options,
+                request=request,
                 settings=self._settings,
                 memory_bytes=self._memory_bytes,
             )

@@ -1,4 +1,4 @@
-"""A savepoint, and what it is compared with → findings."""
+"""What a check is asked; a savepoint, and what it is compared with → findings."""
 
 from __future__ import annotations
 
@@ -6,114 +6,111 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import doctor
-from doctor import Against, CheckReport, DoctorError, ValuesCheck, flink_version
+from doctor import NEWEST_FLINK, Against, CheckReport, DoctorError, ValuesCheck, flink_version
 from readers import Savepoint
 from service.base.errors import InvalidRequestError
 from service.tasks.check.findings import Findings
+from service.tasks.request import TaskRequest, option
 
 # Those of `both`; ForSt is for jobs that ask for it.
 BACKENDS = ("hashmap", "rocksdb")
 FORST = "forst"
 AUTO, BOTH = "auto", "both"
-NEWEST = "2.3.0"
+_SAMPLE, _ALL = "sample", "all"
+_LONGEST_VERSION = 50
+_LONGEST_PATH = 4_096
+
+# The name of a state, and how many of its entries were read.
+Note = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckOptions:
-    """How a savepoint would be restored.
+class CheckRequest(TaskRequest):
+    """A savepoint to check, and how it would be restored."""
 
-    Attributes:
-        flink: the version of Flink.
-        backend: `hashmap`, `rocksdb`, `forst`; `both` of the first two; or `auto`: both, but the files of a native savepoint
-            with the backend that wrote them.
-        allow_non_restored: True for --allowNonRestoredState.
-        values: how many stored values are read; None for none.
-    """
+    database: str | None = option("name or alias of the database; default: the newest", default=None)
+    against: tuple[str, ...] = option(
+        "The new job, as far as it is known: a savepoint of it, its jar, a folder of jars, its plan (of Flink's REST API, "
+        "or a compiled SQL plan), or a stateInfo file. May be repeated; if not given, only the version of Flink is checked.",
+        default=(),
+        metavar="X",
+        longest=_LONGEST_PATH,
+    )
+    flink: str = option(
+        "Flink that will restore it, such as 2.3 or 1.20.3.",
+        default=NEWEST_FLINK,
+        metavar="VERSION",
+        longest=_LONGEST_VERSION,
+    )
+    backend: str = option(
+        "State backend that will restore it; auto checks hashmap and rocksdb, but the files of a native savepoint with the "
+        "backend that wrote them.",
+        default=AUTO,
+        choices=(*BACKENDS, FORST, BOTH, AUTO),
+    )
+    values: str | None = option(
+        "Read stored values, too: 10,000 of each state and file, or all. They tell what Kryo 5 makes of the objects of Kryo 2, "
+        "and whether any value is damaged.",
+        default=None,
+        choices=(_SAMPLE, _ALL),
+    )
+    allow_non_restored: bool = option(
+        "The job is started with --allowNonRestoredState: state of operators that it lacks is dropped.",
+        default=False,
+    )
 
-    flink: str = NEWEST
-    backend: str = AUTO
-    allow_non_restored: bool = False
-    values: ValuesCheck | None = None
-
-    @property
-    def backends(self) -> tuple[str, ...]:
-        """The backends to look at.
-
-        Raises:
-            InvalidRequestError: there is no such backend.
-        """
-        if self.backend in (AUTO, BOTH):
-            return BACKENDS
-        if self.backend not in (*BACKENDS, FORST):
-            known = ", ".join([*BACKENDS, FORST, BOTH, AUTO])
-            raise InvalidRequestError(f"expected a backend of {known}, found {self.backend!r:.60}")
-        return (self.backend,)
-
-    def check(self) -> None:
-        """Refuse what no check can do, before one starts.
-
-        Raises:
-            InvalidRequestError: an unknown version of Flink, or an unknown backend.
-        """
+    def __post_init__(self) -> None:
+        TaskRequest.__post_init__(self)
         try:
             flink_version(self.flink)
         except DoctorError as error:
-            raise InvalidRequestError(str(error)) from error
-        _ = self.backends
+            raise InvalidRequestError(f"flink: {error}") from error
 
-
-def values_of(name: str | None, progress: Callable[[str, int], None] | None = None) -> ValuesCheck | None:
-    """Return how many stored values a check reads: `sample` or `all` of them; none for None.
-
-    Args:
-        name: what the user asked for.
-        progress: hears the name of a state, and how many of its entries were read.
-
-    Raises:
-        InvalidRequestError: it is neither.
-    """
-    if name is None:
-        return None
-    if name not in ("sample", "all"):
-        raise InvalidRequestError(f"expected values of sample or all, found {name!r:.60}")
-    check = ValuesCheck(most_entries=None) if name == "all" else ValuesCheck()
-    return check if progress is None else replace(check, progress=progress)
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """The backends to look at."""
+        return BACKENDS if self.backend in (AUTO, BOTH) else (self.backend,)
 
 
 def findings_on(
     savepoint: Savepoint,
     against: Sequence[Against],
-    options: CheckOptions,
+    request: CheckRequest,
     uids: Mapping[str, str],
+    note: Note | None = None,
 ) -> Findings:
     """Check a savepoint with each backend; reads `_metadata`, the headers of state files, and values as far as docs/check.md says.
 
     Args:
         savepoint: the savepoint.
         against: what is known of the new job.
-        options: how it would be restored.
+        request: how it would be restored.
         uids: operator id → uid, for uids that the savepoint does not store.
+        note: told how far the values of a state were read.
 
     Raises:
-        InvalidRequestError: an unknown version of Flink, or an unknown backend.
         ReaderError: the savepoint, or what it is compared with, cannot be read.
     """
-    try:
-        reports = [
-            doctor.check(
-                savepoint,
-                against=against,
-                flink=options.flink,
-                backend=backend,
-                allow_non_restored=options.allow_non_restored,
-                values=options.values,
-            )
-            for backend in options.backends
-        ]
-    except DoctorError as error:
-        raise InvalidRequestError(str(error)) from error
+    reports = [
+        doctor.check(
+            savepoint,
+            against=against,
+            flink=request.flink,
+            backend=backend,
+            allow_non_restored=request.allow_non_restored,
+            values=_values(request.values, note),
+        )
+        for backend in request.backends
+    ]
     named = (_named(report, uids) for report in reports)
-    return Findings.of(named, all_backends=options.backend != AUTO)
+    return Findings.of(named, all_backends=request.backend != AUTO)
+
+
+def _values(name: str | None, note: Note | None) -> ValuesCheck | None:
+    if name is None:
+        return None
+    check = ValuesCheck(most_entries=None) if name == _ALL else ValuesCheck()
+    return check if note is None else replace(check, progress=note)
 
 
 def _named(report: CheckReport, uids: Mapping[str, str]) -> CheckReport:

@@ -16,7 +16,7 @@ from service.base.settings import Settings
 from service.query.engines.workers.messages import End
 from service.query.serving.elsewhere import KnownDatabase
 from service.tasks.check.findings import Findings
-from service.tasks.check.running import CheckOptions
+from service.tasks.check.running import CheckRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class CheckTask:
         database: the savepoint.
         against: savepoints of the new job.
         jar: the jar of the new job; None if there is none.
-        options: how the savepoint would be restored.
+        request: how the savepoint would be restored.
         settings: how files are reached.
         memory_bytes: memory that the process may take.
     """
@@ -48,7 +48,7 @@ class CheckTask:
     database: KnownDatabase
     against: tuple[KnownDatabase, ...]
     jar: UploadedJar | None
-    options: CheckOptions
+    request: CheckRequest
     settings: Settings
     memory_bytes: int
 

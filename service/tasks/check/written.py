@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from doctor import Against, Severity
+from doctor import NEWEST_FLINK, Against, Severity
 from readers import ReaderError, Savepoint
 from service.base.errors import QueryError
 from service.tasks.check.findings import CANNOT_BE_TOLD, Finding, Findings, advice, findings_of, headline
-from service.tasks.check.running import NEWEST, CheckOptions, findings_on
+from service.tasks.check.running import CheckRequest, findings_on
 
 _NEWEST_1 = "1.20.3"
 _FIRST_METADATA_OF_2 = 5
@@ -79,9 +79,9 @@ def checked(savepoint: Savepoint, against: Sequence[Against], flink: str | None)
         flink: the version that restores it; None for the newest that has the source's version of `_metadata`.
     """
     is_of_2 = savepoint.metadata.version >= _FIRST_METADATA_OF_2
-    version = flink or (NEWEST if is_of_2 else _NEWEST_1)
+    version = flink or (NEWEST_FLINK if is_of_2 else _NEWEST_1)
     try:
-        found = findings_on(savepoint, against, CheckOptions(flink=version), {})
+        found = findings_on(savepoint, against, CheckRequest(flink=version), {})
     except (QueryError, ReaderError) as error:
         # The savepoint was read back already: no check undoes the write.
         return WrittenCheck(

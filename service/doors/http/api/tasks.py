@@ -5,9 +5,9 @@ The queries of a use case have the limits of all queries, and end when the clien
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import MISSING
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from fastapi import APIRouter, Body, Request, Response
@@ -27,6 +27,8 @@ from service.tasks.task import Context
 
 _LONGEST_SOURCE = 200
 _MOST_VALUES = 100
+_Asked = TypeVar("_Asked", bound=TaskRequest)
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def task_router() -> APIRouter:
@@ -46,25 +48,48 @@ class TaskBody(BaseModel):
 
 def body_of(name: str, request: type[TaskRequest], base: type[BaseModel]) -> type[BaseModel]:
     """Return the model of a body: a field for each option of a request."""
-    fields = {
-        one.name: (_annotation(one), ... if one.default is MISSING else one.default)
-        for one in options_of(request)
-    }
-    make: Any = create_model  # its overloads know no fields that are made
-    model: type[BaseModel] = make(
-        f"{name.capitalize()}Body", __base__=base, __doc__=request.__doc__, **fields
-    )
-    return model
+    return _model(f"{name.capitalize()}Body", request, base, __doc__=request.__doc__)
 
 
-def request_of(kind: type[TaskRequest], body: BaseModel) -> TaskRequest:
+def with_options(
+    request: type[TaskRequest], without: Container[str] = ()
+) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator that adds to a model the options of a request that it lacks.
+
+    Args:
+        request: the class of requests.
+        without: options that are no fields.
+    """
+    return lambda base: _model(base.__name__, request, base, without, __doc__=base.__doc__)
+
+
+def request_of(kind: type[_Asked], body: BaseModel, **own: Any) -> _Asked:
     """Return the request of a body.
+
+    Args:
+        kind: the class of the request.
+        body: its model.
+        **own: values that are no fields of the body, or stand there in another form.
 
     Raises:
         InvalidRequestError: a value is out of its limits.
     """
-    given = {one.name: getattr(body, one.name) for one in options_of(kind)}
+    names = [one.name for one in options_of(kind) if one.name in type(body).model_fields]
+    given = {name: getattr(body, name) for name in names} | own
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+
+
+def _model(
+    name: str, request: type[TaskRequest], base: type[_Model], without: Container[str] = (), **about: Any
+) -> type[_Model]:
+    fields = {
+        one.name: (_annotation(one), ... if one.default is MISSING else one.default)
+        for one in options_of(request)
+        if one.name not in base.model_fields and one.name not in without
+    }
+    make: Any = create_model  # its overloads know no fields that are made
+    model: type[_Model] = make(name, __base__=base, __module__=base.__module__, **about, **fields)
+    return model
 
 
 def context_of(served: Served, caller: Principal, source: str, group: QueryGroup) -> Context:

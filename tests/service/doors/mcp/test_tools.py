@@ -178,7 +178,11 @@ def test_a_key_of_another_job_than_the_newest_one_is_found(tmp_path: Path) -> No
             {"database": "nativ\x1b[2J", "table": "x"},
             "DATABASE_NOT_FOUND: there is no database 'nativ\\x1b[2J'",
         ),
-        ("check", {"database": "native", "backend": "x"}, "INVALID_REQUEST: expected a backend of hashmap"),
+        (
+            "check",
+            {"database": "native", "backend": "x"},
+            "INVALID_REQUEST: backend: expected one of hashmap",
+        ),
     ],
 )
 def test_errors_say_how_to_go_on(agent: Agent, tool: str, arguments: dict[str, Any], text: str) -> None:

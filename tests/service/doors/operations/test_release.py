@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from doctor import NEWEST_FLINK
 from service.base.version import checkout_commit
-from service.doors.operations.release import NEWEST_FLINK
 from tests.support.paths import DATA
 
 
@@ -19,7 +19,7 @@ def git(folder: Path, *words: str) -> str:
 def test_the_newest_flink_is_that_of_the_fixtures() -> None:
     newest = max(tuple(map(int, folder.name.split("."))) for folder in (DATA / "flink").iterdir())
 
-    assert "{}.{}".format(*newest) == NEWEST_FLINK
+    assert "{}.{}.{}".format(*newest) == NEWEST_FLINK
 
 
 def test_a_checkout_knows_its_commit_and_that_files_were_changed(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_savepoint_of_flink_2_needs_no_conversion(
     code = convert(new, "--to", str(tmp_path / "out"))
 
     assert code == 0
-    assert capsys.readouterr().out.splitlines() == ["nothing to convert for Flink 2.3"]
+    assert capsys.readouterr().out.splitlines() == ["nothing to convert for Flink 2.3.0"]
     assert not (tmp_path / "out").exists()
 
 
@@ -148,7 +148,7 @@ def test_native_files_need_no_other_backend(tmp_path: Path, capsys: pytest.Captu
     code = convert(source, "--to", str(tmp_path / "out"))
 
     assert code == 0
-    assert capsys.readouterr().out.splitlines() == ["nothing to convert for Flink 2.3"]
+    assert capsys.readouterr().out.splitlines() == ["nothing to convert for Flink 2.3.0"]
 
 
 KINDS = DATA / "flink/1.20.3/kinds-hashmap-savepoints/canonical"
