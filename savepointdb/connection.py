@@ -45,6 +45,8 @@ from service.tasks.check.running import CheckRequest, findings_on
 from service.tasks.convert.running import convert as converted
 from service.tasks.export.files.conversion import PARQUET
 from service.tasks.export.request import ExportRequest
+from service.tasks.history.timeline import HistoryRequest
+from service.tasks.history.timeline import run as run_history
 from service.tasks.write.writing import WriteRequest, files_mode, write_new_source
 
 _NEW = "new"  # the name of a savepoint that is created, while it is
@@ -242,13 +244,20 @@ def convert(
 
 
 def history(
-    path: Path, key: str, *, job: str | None = None, last: int | None = None, **how: Any
+    path: Path,
+    key: str,
+    *,
+    job: str | None = None,
+    operator: str | None = None,
+    state: str | None = None,
+    last: int | None = None,
+    **how: Any,  # as connect
 ) -> KeyHistory:
     """Return what each state of a job has of a key in each of its checkpoints.
 
     Args:
         path: the folder of a job, or one with several jobs.
-        key, job, last: as for `Connection.history`.
+        key, job, operator, state, last: as for `Connection.history`.
         **how: the other arguments of `connect`, such as `path_map`, `uids`, `allow_http`.
 
     Raises:
@@ -257,7 +266,7 @@ def history(
         JobNotFoundError: near names in the error.
     """
     with connect(path, **how) as connection:
-        return connection.history(key, job=job, last=last)
+        return connection.history(key, job=job, operator=operator, state=state, last=last)
 
 
 class Connection:
@@ -416,25 +425,33 @@ class Connection:
         with translated():
             return DiffResult(self._opened, before, after, timeout_s)
 
-    def history(self, key: str, *, job: str | None = None, last: int | None = None) -> KeyHistory:
+    def history(
+        self,
+        key: str,
+        *,
+        job: str | None = None,
+        operator: str | None = None,
+        state: str | None = None,
+        last: int | None = None,
+    ) -> KeyHistory:
         """Return what each state of a job has of a key in each of its checkpoints.
 
         Args:
             key: a text, read as the keys of each state are.
             job: the name of the job; None for the only one.
+            operator, state: names of the states that are asked; None for all.
             last: only so many checkpoints, the newest; None for all.
 
         Raises:
             SavepointError: no checkpoint can be read.
-            InvalidRequestError: there are several jobs, and none is named, or an argument has a wrong value.
+            InvalidRequestError: there are several jobs, and none is named, or no state of these names, or an argument has a wrong value.
             JobNotFoundError: near names in the error.
         """
         if not isinstance(key, str):
             raise TypeError(f"expected a key as str, found {type(key).__name__}")
-        if last is not None and last < 1:
-            raise InvalidRequestError(f"last: expected 1 or more, found {last}")
         with translated():
-            return KeyHistory(self._opened.history(key, job, last))
+            request = HistoryRequest(key=key, job=job, operator=operator, state=state, last=last)
+            return KeyHistory(run_history(request, self._opened.context()))
 
     def convert(
         self,

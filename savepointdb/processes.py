@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 from catalog import Catalog, Root
 from readers import load_machine
@@ -29,7 +30,7 @@ from service.query.serving.request import QueryRequest
 from service.query.serving.threads import IDLE_S
 from service.tasks.export.exporting import Export, ExportResult, source_of, sources_of
 from service.tasks.export.request import ExportRequest
-from service.tasks.history.timeline import KeyTimelines, chosen_job, timelines_of
+from service.tasks.task import Context, scanned
 from service.tasks.write.writing import Preview, WriteRequest, Writing
 
 
@@ -140,17 +141,23 @@ class OpenSavepoints:
             warn(f"{warning}; connect(…, database=…) names another", QueryWarning)
         return stream
 
-    def history(self, key: str, job: str | None, last: int | None) -> KeyTimelines:
-        """Return what each state of a job has of a key in each of its checkpoints; of the only job if none is named.
+    def context(self, **about: Any) -> Context:
+        """Return what a use case may use.
+
+        Args:
+            **about: what all its queries have, as `QueryRequest` has it.
 
         Raises:
-            QueryError: there are several jobs, or none of this name, or the connection is closed.
-            ReaderError: no checkpoint can be read.
+            QueryError: the connection is closed.
         """
-        catalog, queries = self.catalog, self._queries().queries
-        found = chosen_job(catalog, job)
-        request = QueryRequest(sql="", source="savepointdb")
-        return timelines_of(found, catalog.history(found), key, queries.start, request, last=last)
+        return Context(
+            catalog=self.catalog,
+            settings=self.sources.settings,
+            start=self.queries.start,
+            asked=QueryRequest(sql="", source="savepointdb", **about),
+            warn=lambda text: warn(text, QueryWarning),
+            scan=scanned,
+        )
 
     def write(self, request: WriteRequest, target: str | None) -> Preview:
         """Write a new savepoint; without a target, only say what it would be.

@@ -5,22 +5,20 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from savepointdb.connection import Connection, Path, connect
 from savepointdb.display import TitledList
-from savepointdb.errors import QueryWarning, translated, warn
+from savepointdb.errors import translated
 from savepointdb.values import CallerTables, to_pandas, to_polars
 from service.query.engines.registry import AUTO
-from service.query.serving.request import QueryRequest
 from service.query.sql.types import Column, sql_type
 from service.tasks.bisect.bisection import Bisection, Question, question_line
 from service.tasks.registry import TASKS
 from service.tasks.request import options_of
-from service.tasks.task import Context, Outcome, scanned
+from service.tasks.task import Outcome
 
 if TYPE_CHECKING:
     import pandas
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
 
 Parameters = Sequence[Any] | Mapping[str, Any]
-_ASKED = QueryRequest(sql="", source="savepointdb")
 
 
 class Rows:
@@ -170,18 +167,12 @@ def run_task(name: str, path: Path | Mapping[str, Path], **given: Any) -> TaskRe
         return TaskResult(_outcome(name, connection, **options))
 
 
-def _outcome(name: str, connection: Connection, asked: QueryRequest = _ASKED, **options: Any) -> Any:
+def _outcome(
+    name: str, connection: Connection, about: Mapping[str, Any] | None = None, **options: Any
+) -> Any:
     """Return the outcome of a use case over the savepoints of a connection."""
-    task, opened = TASKS[name].load(), connection.opened
-    context = Context(
-        catalog=opened.catalog,
-        settings=opened.sources.settings,
-        start=opened.queries.start,
-        asked=asked,
-        warn=lambda text: warn(text, QueryWarning),
-        scan=scanned,
-    )
-    return task.run(task.request(**options), context)
+    task = TASKS[name].load()
+    return task.run(task.request(**options), connection.opened.context(**about or {}))
 
 
 def xray(path: Path, *, quick: bool = False, **how: Any) -> TaskResult:
@@ -228,12 +219,12 @@ def bisect(
     """
     if not isinstance(sql, str):
         raise TypeError(f"expected a query as str, found {type(sql).__name__}")
-    asked = replace(_ASKED, parameters=parameters, system_tables=CallerTables.of(sql, sys._getframe(1)))
+    about = {"parameters": parameters, "system_tables": CallerTables.of(sql, sys._getframe(1))}
     with connect(root, **how) as connection, translated():
         found = _outcome(
             "bisect",
             connection,
-            asked,
+            about,
             sql=sql,
             job=job,
             start=None if start is None else str(start),

@@ -544,7 +544,7 @@ _COMMANDS = {
     ),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
     "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", arguments.add_diff),
-    "history": ("Show all states and timers of one key in all checkpoints of a job.", arguments.add_history),
+    "history": ("Show all states and timers of one key in all checkpoints of a job.", _add_own("history")),
     "check": (
         "Say whether a savepoint restores in a job, per operator and state, and what to do about it.",
         _add_own("check"),

@@ -69,7 +69,7 @@ def test_programs_get_a_row_for_each_checkpoint(job: Path, capsys: pytest.Captur
     [
         (["nobody"], 1, "no state of job job has the key 'nobody'"),
         (["key_662", "--operator", "other"], 2, "job job has mod7-no-uid › seen, aggregate › count"),
-        (["key_662", "--state", "other"], 2, "--operator and --state leave no state"),
+        (["key_662", "--state", "other"], 2, "operator and state leave no state"),
         (["key_662", "--job", "jo"], 2, "no job 'jo'"),
         (["key_662", "--last", "0"], 2, "--last: expected 1 or more, found 0"),
     ],

@@ -22,6 +22,7 @@ from service.base.settings import Settings
 from service.cli import main
 from service.doors.app import create_app
 from service.tasks.check.running import CheckRequest
+from service.tasks.history.timeline import HistoryRequest
 from service.tasks.registry import TASKS
 from service.tasks.request import TaskRequest, options_of
 from tests.support.agents import Agent
@@ -93,9 +94,14 @@ class Http(Door):
         self._client = client
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        answer = self._client.post(
-            ROUTES.get(task, f"/api/{task}"), json={**where(task, savepoint), **named(options)}
-        )
+        given = {**where(task, savepoint), **named(options)}
+        if task == "history":
+            # Its address names the job.
+            job = given.pop("job", None) or self._client.get("/api/jobs").json()["jobs"][0]["name"]
+            route = f"/api/jobs/{job}/timeline"
+        else:
+            route = ROUTES.get(task, f"/api/{task}")
+        answer = self._client.post(route, json=given)
         body = answer.json()
         error = body.get("error") if isinstance(body, dict) else None
         return Told(None, error["message"], error["code"]) if error else Told(body)
@@ -146,7 +152,7 @@ def request_of(task: str) -> type[TaskRequest]:
 
 
 # Of the use cases that have doors of their own.
-REQUESTS: dict[str, type[TaskRequest]] = {"check": CheckRequest}
+REQUESTS: dict[str, type[TaskRequest]] = {"check": CheckRequest, "history": HistoryRequest}
 ROUTES = {"check": "/api/checks"}
 
 

@@ -30,7 +30,8 @@ from service.query.serving.group import QueryGroup
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
 from service.tasks.registry import TASKS
-from service.tasks.task import Context, Outcome, Task
+from service.tasks.task import Context, Outcome, Task, scanned
+from service.tasks.write.localfiles import LocalTables
 
 _TEXT, _JSON = "text", "json"
 

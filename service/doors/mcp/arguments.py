@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from service.base.errors import InvalidRequestError
 from service.doors.http.api.tasks import with_options
 from service.tasks.check.running import CheckRequest
+from service.tasks.history.timeline import HistoryRequest
 
 MOST_ROWS = 1000
 LEAST_BYTES, USUAL_BYTES, MOST_BYTES = 1_000, 20_000, 200_000
@@ -107,13 +108,9 @@ class Diff(Arguments):
     max_bytes: _Bytes = USUAL_BYTES
 
 
-class History(Arguments):
+@with_options(HistoryRequest)
+class History(LimitedArguments):
     """A key of a job."""
-
-    key: _Key
-    job: _Name | None = Field(default=None, description="as list_databases names it; default: the only one")
-    last: int | None = Field(default=None, ge=1, description="only so many checkpoints, the newest")
-    max_bytes: _Bytes = USUAL_BYTES
 
 
 @with_options(CheckRequest)

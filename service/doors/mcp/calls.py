@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from anyio import CancelScope, to_thread
 
 from catalog import Catalog, Database
 from service.base.errors import DatabaseNotFoundError
 from service.base.principal import Principal
-from service.base.process.waiting import found_in_thread
 from service.doors.http.api.state import Served
-from service.query.serving.group import QueryGroup
 from service.query.serving.query import Query
 from service.query.serving.request import QueryRequest
-
-_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +73,6 @@ class Call:
         finally:
             with CancelScope(shield=True):
                 await to_thread.run_sync(query.close)
-
-    async def asked(self, read: Callable[[Callable[[QueryRequest], Query]], _Found]) -> _Found:
-        """Return what a function finds in a thread, which starts queries and waits for them; a call that is cancelled cancels them.
-
-        Args:
-            read: gets what starts a query.
-
-        Raises:
-            QueryError: a query fails.
-        """
-        running = QueryGroup(self.served.queries, self.queries)
-        return await found_in_thread(lambda: read(running.start), running.cancel)
 
 
 def database_of(visible: Catalog, name: str | None) -> Database:

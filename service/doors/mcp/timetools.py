@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from anyio import to_thread
 
+from service.base.process.waiting import found_in_thread
 from service.doors.http.api.checks import checked
 from service.doors.http.api.diff import DiffBody, compared_of, comparison_by
-from service.doors.http.api.tasks import request_of
+from service.doors.http.api.tasks import context_of, request_of
 from service.doors.mcp.arguments import Check, Diff, History
 from service.doors.mcp.calls import Call, database_of
 from service.doors.mcp.results import ToolResult, result_of
 from service.doors.mcp.texts import cell_text, cut_text, fitting, line_text, table_text
-from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
+from service.query.serving.group import QueryGroup
 from service.query.sql.literals import text_constant
 from service.tasks.check.running import CheckRequest
 from service.tasks.diff.comparison import SAME, Comparison, StateComparison
 from service.tasks.diff.text import headline
 from service.tasks.history.text import folded_rows
-from service.tasks.history.timeline import KeyTimelines, chosen_job, timelines_of
+from service.tasks.history.timeline import HistoryRequest
+from service.tasks.history.timeline import run as run_history
 
 _FINE = "fine"
 
@@ -76,14 +77,11 @@ async def diff(call: Call, arguments: Diff) -> ToolResult:
 
 async def history(call: Call, arguments: History) -> ToolResult:
     """Return what each state of a job has of a key in all its checkpoints; those in which nothing changed are folded."""
-    visible = call.visible
-    job = await to_thread.run_sync(chosen_job, visible, arguments.job)
-    request = call.request("")
-
-    def read(start: Callable[[QueryRequest], Query]) -> KeyTimelines:
-        return timelines_of(job, visible.history(job), arguments.key, start, request, last=arguments.last)
-
-    timelines = await call.asked(read)
+    group = QueryGroup(call.served.queries, call.queries)
+    context = context_of(call.served, call.caller, call.source, group)
+    asked = request_of(HistoryRequest, arguments)
+    timelines = await found_in_thread(lambda: run_history(asked, context), group.cancel)
+    job = await to_thread.run_sync(context.catalog.job, timelines.job)
     folded = folded_rows(timelines)
     names = folded.schema.names
     rows = [[row[name] for name in names] for row in folded.to_pylist()]
@@ -103,7 +101,7 @@ async def history(call: Call, arguments: History) -> ToolResult:
     content = {
         "job": job.name,
         "history": job.history,
-        "key": arguments.key,
+        "key": asked.key,
         "columns": names,
         "rows": rows[:kept],
     }

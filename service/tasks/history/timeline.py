@@ -6,7 +6,7 @@ meanwhile, has a point with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -26,17 +26,39 @@ from catalog import (
 from catalog.jobs.historytable import DATABASE, HistoryTable
 from readers import ReaderError
 from service.base.errors import InvalidRequestError, query_error_of
-from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
 from service.query.sql.edits import quoted
 from service.query.sql.literals import condition_of, text_constant
+from service.tasks.request import TaskRequest, option
+from service.tasks.task import Context
 
 # A map or a list of one key may have any number of entries in each checkpoint.
 _MOST_ROWS = 10_000
 _LISTED = 10
 _ENTRY = ("namespace", "map_key", "list_index")
 
+_STATES_LISTED = 5
+_LONGEST_KEY = 100_000
+
 Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRequest(TaskRequest):
+    """A key of a job."""
+
+    key: str = option(
+        "Key as people write it: key_662, 42, (a,1), or JSON if it has several fields.",
+        argument=True,
+        longest=_LONGEST_KEY,
+    )
+    job: str | None = option(
+        "Job whose checkpoints are read; if not given, the only one.", default=None, metavar="NAME"
+    )
+    operator: str | None = option("Only the states of this operator.", default=None, metavar="NAME")
+    state: str | None = option("Only the states of this name.", default=None, metavar="NAME")
+    last: int | None = option(
+        "Only so many checkpoints, the newest; if not given, all.", default=None, metavar="N", at_least=1
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,37 +172,23 @@ def chosen_job(catalog: Catalog, name: str | None) -> Job:
     return jobs[0]
 
 
-def timelines_of(
-    job: Job,
-    history: HistoryDatabase,
-    key: str,
-    start: Callable[[QueryRequest], Query],
-    request: QueryRequest,
-    *,
-    last: int | None = None,
-    is_wanted: Callable[[KeyedState], bool] = lambda _state: True,
-) -> KeyTimelines:
-    """Return the timelines of a key.
-
-    Args:
-        job: the job.
-        history: of the job.
-        key: a text, read as the keys of each state are (`catalog.keys`).
-        start: starts a query.
-        request: has the user and the limits of all statements; each has its own `sql`.
-        last: only so many checkpoints, the newest; None for all.
-        is_wanted: whether a state is asked.
+def run(request: HistoryRequest, context: Context) -> KeyTimelines:
+    """Return what each state of a job has of a key in each of its checkpoints.
 
     Raises:
+        InvalidRequestError: there are several jobs, and none is named; or the job has no state of these names.
+        CatalogError: there is no such job, or several have this title.
         QueryError: a statement fails.
         ReaderError: no checkpoint can be read.
     """
-    databases = job.databases[:last]
+    job = chosen_job(context.catalog, request.job)
+    history = context.catalog.history(job)
+    databases = job.databases[: request.last]
     checkpoints = [_checkpoint(database) for database in databases]
     states, misses = [], []
-    for state in filter(is_wanted, _states(databases)):
+    for state in _wanted(job, request, list(_states(databases))):
         try:
-            condition = _condition(state, history, key)
+            condition = _condition(state, history, request.key)
         except NotAKeyError as error:
             if error.is_close:
                 misses.append(f"{error} ({state.operator})")
@@ -191,20 +199,47 @@ def timelines_of(
             f"SELECT * FROM {quoted(history.name)}.{quoted(state.table.name)} "
             f"WHERE {' AND '.join([condition, *facts, f'{DATABASE} IN ({among})'])}"
         )
-        states.append(_timeline(state, history, checkpoints, start, replace(request, sql=sql)))
-    return KeyTimelines(job=job.name, key=key, states=tuple(states), misses=tuple(dict.fromkeys(misses)))
+        states.append(_timeline(state, history, checkpoints, context, sql))
+    return KeyTimelines(
+        job=job.name, key=request.key, states=tuple(states), misses=tuple(dict.fromkeys(misses))
+    )
+
+
+def _wanted(job: Job, request: HistoryRequest, states: Sequence[KeyedState]) -> list[KeyedState]:
+    """Return the states of the names that a request has.
+
+    Raises:
+        InvalidRequestError: there are states, and none of these names.
+    """
+    found = [
+        state
+        for state in states
+        if _is_named(request.operator, state.operator, state.operator_id)
+        and _is_named(request.state, state.state)
+    ]
+    if states and not found:
+        known = list(dict.fromkeys(f"{state.operator} › {state.state}" for state in states))
+        more = f" and {len(known) - _STATES_LISTED} more" if len(known) > _STATES_LISTED else ""
+        raise InvalidRequestError(
+            f"operator and state leave no state; job {job.name} has {', '.join(known[:_STATES_LISTED])}{more}"
+        )
+    return found
+
+
+def _is_named(name: str | None, *names: str) -> bool:
+    return name is None or name.casefold() in map(str.casefold, names)
 
 
 def _timeline(
     state: KeyedState,
     history: HistoryDatabase,
     checkpoints: Sequence[Point],
-    start: Callable[[QueryRequest], Query],
-    request: QueryRequest,
+    context: Context,
+    sql: str,
 ) -> StateTimeline:
     found: dict[str, list[Entry]] = {}
     json_columns = _json_columns(state, history.table(state.table.name))
-    with start(replace(request, max_rows=_MOST_ROWS)) as query:
+    with context.start(replace(context.asked, sql=sql, max_rows=_MOST_ROWS)) as query:
         for batch in query.batches():
             entries = entries_of(batch, state.value, json_columns).to_pylist()
             for name, entry in zip(batch.column(DATABASE).to_pylist(), entries, strict=True):

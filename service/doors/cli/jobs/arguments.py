@@ -11,26 +11,6 @@ from service.base import settings
 from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_engine, add_names, add_no_cache, add_output
 
 
-def add_history(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `savepointdb history`."""
-    parser.add_argument(
-        "path", metavar="PATH", help=f"{SOURCE} Of a folder with several jobs, --job names one."
-    )
-    parser.add_argument("key", metavar="KEY", help="Text, number, or JSON if the key has several fields.")
-    parser.add_argument(
-        "--job", metavar="NAME", help="Job whose checkpoints are read; if not given, the only one."
-    )
-    parser.add_argument("--operator", metavar="NAME", help="Only the states of this operator.")
-    parser.add_argument("--state", metavar="NAME", help="Only the states of this name.")
-    parser.add_argument(
-        "--last", type=int, metavar="N", help="Only the N newest checkpoints; if not given, all."
-    )
-    add_output(parser)
-    add_names(parser)
-    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
-    add_no_cache(parser)
-
-
 def add_diff(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `savepointdb diff`."""
     parser.add_argument(

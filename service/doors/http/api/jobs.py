@@ -8,23 +8,20 @@ from __future__ import annotations
 from datetime import datetime
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from catalog import Catalog, Job
 from service.base.principal import Principal
 from service.base.process.waiting import found_in_thread
 from service.doors.http.api.state import ServiceState, State, Visible
+from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_options
 from service.doors.http.api.triggers import LiveEntry, live_entry
 from service.doors.http.auth.user import Caller
 from service.doors.http.errors import FAILURES
 from service.query.serving.group import QueryGroup
 from service.query.serving.origin import sendable
-from service.query.serving.request import QueryRequest
 from service.query.serving.waiting import ended_on_disconnect
-from service.tasks.history.timeline import KeyTimelines, timelines_of
-
-_LONGEST_KEY = 100_000
-_LONGEST_SOURCE = 200
+from service.tasks.history.timeline import HistoryRequest, run
 
 router = APIRouter(prefix="/api/jobs", tags=["catalog"], responses=FAILURES)
 
@@ -69,13 +66,10 @@ def describe_job(job: str, catalog: Visible, service: State, caller: Caller) -> 
     return _entry(catalog.job(job), catalog, service, caller)
 
 
-class TimelineBody(BaseModel):
+@with_options(HistoryRequest, without=("job",))
+class TimelineBody(TaskBody):
     """A key as a user writes it."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    key: str = Field(max_length=_LONGEST_KEY)
-    last: int | None = Field(None, ge=1, description="only so many checkpoints, the newest; all if not given")
     timeout_s: float | None = Field(None, gt=0, description="seconds that each state may take")
 
 
@@ -122,25 +116,15 @@ class TimelineAnswer(BaseModel):
 
 @router.post("/{job}/timeline")
 async def read_timeline(
-    job: str, body: TimelineBody, request: Request, service: State, caller: Caller, catalog: Visible
+    job: str, body: TimelineBody, request: Request, service: State, caller: Caller
 ) -> TimelineAnswer:
     """Return what each state of a job has of a key in all its checkpoints."""
-    found = catalog.job(job)
-    asked = QueryRequest(
-        sql="",
-        user=caller.name,
-        principal=caller,
-        source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],
-        timeout_s=body.timeout_s,
-    )
-
-    running = QueryGroup(service.queries)
-
-    def read() -> KeyTimelines:
-        return timelines_of(found, catalog.history(found), body.key, running.start, asked, last=body.last)
-
+    group = QueryGroup(service.queries)
+    asked = request_of(HistoryRequest, body, job=job)
+    source = request.headers.get("user-agent", "")
+    context = context_of(service, caller, source, group, timeout_s=body.timeout_s)
     async with ended_on_disconnect(request):
-        timelines = await found_in_thread(read, running.cancel)
+        timelines = await found_in_thread(lambda: run(asked, context), group.cancel)
     return TimelineAnswer.model_validate(timelines.to_dict())
 
 

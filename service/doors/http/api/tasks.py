@@ -92,9 +92,19 @@ def _model(
     return model
 
 
-def context_of(served: Served, caller: Principal, source: str, group: QueryGroup) -> Context:
-    """Return what a use case may use for a caller."""
-    asked = QueryRequest(sql="", user=caller.name, principal=caller, source=source[:_LONGEST_SOURCE])
+def context_of(served: Served, caller: Principal, source: str, group: QueryGroup, **limits: Any) -> Context:
+    """Return what a use case may use for a caller.
+
+    Args:
+        served: the objects that answer.
+        caller: the user.
+        source: the client, as it calls itself.
+        group: starts the queries.
+        **limits: of each query, as `QueryRequest` has them.
+    """
+    asked = QueryRequest(
+        sql="", user=caller.name, principal=caller, source=source[:_LONGEST_SOURCE], **limits
+    )
     visible = served.catalog.visible(caller.sees)
     return Context(catalog=visible, settings=served.settings, start=group.start, asked=asked)
 
