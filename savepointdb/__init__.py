@@ -19,7 +19,7 @@ Reading order:
     timelines.py   KeyHistory: what each state of a job has of a key in each checkpoint
     tested.py      TestResult: which rules hold on savepoints
     questions.py   test: rules over savepoints; export
-    tasks.py       bisect; xray; BisectResult; TaskResult: the outcome of any use case
+    tasks.py       bisect, inspect, lookup, xray; BisectResult; TaskResult: the outcome of any use case
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars; data frames of the caller, which a statement names in FROM
     display.py     what a session shows: texts, and HTML in notebooks
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from savepointdb.exported import ExportResult
     from savepointdb.questions import export, test
     from savepointdb.table import Table
-    from savepointdb.tasks import BisectResult, TaskResult, bisect, xray
+    from savepointdb.tasks import BisectResult, RowsResult, TaskResult, bisect, inspect, lookup, xray
     from savepointdb.tested import TestResult
     from savepointdb.timelines import KeyHistory
     from savepointdb.written import WriteResult
@@ -89,6 +89,7 @@ __all__ = [
     "QueryError",
     "QueryTimeoutError",
     "QueryWarning",
+    "RowsResult",
     "SavepointError",
     "Table",
     "TableNotFoundError",
@@ -103,6 +104,8 @@ __all__ = [
     "diff",
     "export",
     "history",
+    "inspect",
+    "lookup",
     "test",
     "xray",
 ]
@@ -119,6 +122,7 @@ _HOMES = {
     "KeyHistory": "savepointdb.timelines",
     "MissingPackageError": "savepointdb.errors",
     "QueryWarning": "savepointdb.errors",
+    "RowsResult": "savepointdb.tasks",
     "Table": "savepointdb.table",
     "TaskResult": "savepointdb.tasks",
     "TestResult": "savepointdb.tested",
@@ -131,6 +135,8 @@ _HOMES = {
     "diff": "savepointdb.connection",
     "export": "savepointdb.questions",
     "history": "savepointdb.connection",
+    "inspect": "savepointdb.tasks",
+    "lookup": "savepointdb.tasks",
     "test": "savepointdb.questions",
     "xray": "savepointdb.tasks",
 }

@@ -17,6 +17,9 @@ from readers import ReaderError
 from service.base.errors import InvalidRequestError, QueryError, is_full, query_error_of
 from service.base.settings import InvalidSettingError
 
+# Use cases of the service warn through this package.
+_OWN = ("savepointdb.", "service.")
+
 
 class MissingPackageError(QueryError, ImportError):
     """An optional package is not installed."""
@@ -39,7 +42,7 @@ class IncompleteWarning(QueryWarning):
 def warn(text: str, category: type[QueryWarning]) -> None:
     """Warn at the line that called this package: Python shows a warning once a line."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("savepointdb."):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)
 

@@ -30,7 +30,7 @@ from service.query.serving.request import QueryRequest
 from service.query.serving.threads import IDLE_S
 from service.tasks.export.exporting import Export, ExportResult, source_of, sources_of
 from service.tasks.export.request import ExportRequest
-from service.tasks.task import Context, scanned
+from service.tasks.task import Context
 from service.tasks.write.writing import Preview, WriteRequest, Writing
 
 
@@ -154,9 +154,9 @@ class OpenSavepoints:
             catalog=self.catalog,
             settings=self.sources.settings,
             start=self.queries.start,
-            asked=QueryRequest(sql="", source="savepointdb", **about),
+            request=lambda: QueryRequest(sql="", source="savepointdb", **about),
+            is_alone=True,
             warn=lambda text: warn(text, QueryWarning),
-            scan=scanned,
         )
 
     def write(self, request: WriteRequest, target: str | None) -> Preview:

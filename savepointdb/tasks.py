@@ -93,6 +93,44 @@ class TaskResult(TitledList):
         return [f"savepointdb: {first}", *rest]
 
 
+class RowsResult(TaskResult):
+    """The outcome of a use case that has rows; `tables` has them with the types of each table."""
+
+    def arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table."""
+        return self._rows.arrow()
+
+    def df(self) -> pandas.DataFrame:
+        """Return the rows as a data frame of pandas.
+
+        Raises:
+            MissingPackageError: pandas is not installed.
+        """
+        return self._rows.df()
+
+    def pl(self) -> polars.DataFrame:
+        """Return the rows as a data frame of polars.
+
+        Raises:
+            MissingPackageError: polars is not installed.
+        """
+        return self._rows.pl()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._rows.__arrow_c_stream__(requested_schema)
+
+    @property
+    def _rows(self) -> Rows:
+        outcome: Any = self._outcome
+        return Rows(outcome.rows)
+
+
 class BisectResult(TitledList):
     """What a bisection found.
 
@@ -155,16 +193,17 @@ def run_task(name: str, path: Path | Mapping[str, Path], **given: Any) -> TaskRe
     Args:
         name: a name of `service.tasks.registry.TASKS`.
         path: as for `connect`.
-        **given: fields of its request, and other arguments of `connect`.
+        **given: fields of its request, and other arguments of `connect`; `database` is both.
 
     Raises:
         QueryError: as the use case says.
     """
-    names = {one.name for one in options_of(TASKS[name].load().request)} - {"database"}
+    names = {one.name for one in options_of(TASKS[name].load().request)}
     options = {key: value for key, value in given.items() if key in names}
-    how = {key: value for key, value in given.items() if key not in names}
+    how = {key: value for key, value in given.items() if key not in names - {"database"}}
     with connect(path, **how) as connection, translated():
-        return TaskResult(_outcome(name, connection, **options))
+        outcome = _outcome(name, connection, **options)
+        return RowsResult(outcome) if hasattr(outcome, "rows") else TaskResult(outcome)
 
 
 def _outcome(
@@ -187,6 +226,41 @@ def xray(path: Path, *, quick: bool = False, **how: Any) -> TaskResult:
         SavepointError: nothing is there, or no savepoint that can be read.
     """
     return run_task("xray", path, quick=quick, **how)
+
+
+def lookup(path: Path, key: str | int, *, database: str | None = None, **how: Any) -> RowsResult:
+    """Return all states and timers of one key; its rows have values as JSON text, its `tables` with their own types.
+
+    Args:
+        path: a savepoint or checkpoint, or a folder with several, of which all are searched.
+        key: text, number, or JSON if the key has several fields.
+        database: the only one to search, by its name; None for all.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
+
+    Raises:
+        SavepointError: nothing is there, or no savepoint that can be read.
+        DatabaseNotFoundError: near names in the error.
+    """
+    found = run_task("lookup", path, key=str(key), database=database, **how)
+    assert isinstance(found, RowsResult)
+    return found
+
+
+def inspect(path: Path, *, database: str | None = None, **how: Any) -> RowsResult:
+    """Return the states of savepoints as rows: types, sizes, and whether they decode; `tables` has operators and missing files, too.
+
+    Args:
+        path: a savepoint or checkpoint, or a folder with several, all of which are shown.
+        database: the only one to show, by its name; None for all.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
+
+    Raises:
+        SavepointError: nothing is there, or no savepoint that can be read.
+        DatabaseNotFoundError: near names in the error.
+    """
+    found = run_task("inspect", path, database=database, **how)
+    assert isinstance(found, RowsResult)
+    return found
 
 
 def bisect(

@@ -33,7 +33,6 @@ from service.doors.cli.parser import (
     add_asking,
     add_names,
     add_no_cache,
-    add_output,
     add_path_map,
 )
 from service.doors.cli.shell.arguments import add_shell, is_source
@@ -237,21 +236,6 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         help="Value for :NAME in the statement; it never becomes SQL. May be repeated.",
     )
     add_asking(parser)
-
-
-def _add_inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help=SOURCE)
-    parser.add_argument("--format", default="table", choices=("table", "json"), help="Format of the output.")
-    add_names(parser)
-    settings.add_arguments(parser, READING_SETTINGS)
-
-
-def _add_lookup(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help=SOURCE)
-    parser.add_argument("key", metavar="KEY", help="Text, number, or JSON if the key has several fields.")
-    add_output(parser)
-    add_names(parser)
-    settings.add_arguments(parser, READING_SETTINGS)
 
 
 def _add_mcp(parser: argparse.ArgumentParser) -> None:
@@ -538,11 +522,6 @@ _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
     "shell": ("Open a shell over savepoints: savepointdb PATH does, too.", add_shell),
     "query": ("Run one SQL statement.", _add_query),
-    "inspect": (
-        "Show the operators and states of a savepoint: types, sizes, and states that do not decode.",
-        _add_inspect,
-    ),
-    "lookup": ("Show all states and timers of one key.", _add_lookup),
     "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", arguments.add_diff),
     "history": ("Show all states and timers of one key in all checkpoints of a job.", _add_own("history")),
     "check": (

@@ -102,7 +102,7 @@ FLOORS = {
     "service.tasks": (
         ("request",),
         ("task",),
-        ("registry", "xray"),
+        ("registry", "inspect", "lookup", "xray"),
         ("saved", "history"),
         ("check",),
         ("write", "bisect", "test"),

@@ -48,6 +48,10 @@ LATE_MODULES = (
     "service.query.sql.flink",
     "service.query.sql.syntax",
     "service.query.sql.trino",
+    # `savepointdb lookup` scans, and needs no SQL.
+    "service.query.serving",
+    "service.query.sql.edits",
+    "service.tasks.lookup.statements",
 )
 
 # In pieces, or this file would name them.

@@ -3,6 +3,8 @@
 request.py   what a use case is asked: fields with defaults, help and limits
 task.py      `Task`, `Outcome`, and the `Context` of a caller
 registry.py  the table of the use cases that every door offers
+lookup/   all states and timers of one key
+inspect/  the operators and states of a savepoint, and what does not decode
 xray/     how much state there is, where, and how much of it is garbage
 saved/    queries with names and parameters
 history/  what each state of a job has of a key in each checkpoint

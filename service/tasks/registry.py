@@ -22,11 +22,13 @@ class RegisteredTask:
         home: the module whose `TASK` it is.
         summary: an imperative of at most 12 words.
         lacking: door → why that door lacks the use case.
+        tool: the name of the agents' tool, if it is another one.
     """
 
     home: str
     summary: str
     lacking: Mapping[str, str] = field(default_factory=dict)
+    tool: str | None = None
 
     def load(self) -> Task[Any, Any]:
         """Load the use case."""
@@ -44,6 +46,13 @@ TASKS: dict[str, RegisteredTask] = {
     "bisect": RegisteredTask(
         "service.tasks.bisect.bisection",
         "Find the first checkpoint of a job for which a query returns a row.",
+    ),
+    "inspect": RegisteredTask(
+        "service.tasks.inspect.inspect",
+        "Show the operators and states of a savepoint, and what does not decode.",
+    ),
+    "lookup": RegisteredTask(
+        "service.tasks.lookup.lookup", "Show all states and timers of one key.", tool="lookup_key"
     ),
     "xray": RegisteredTask(
         "service.tasks.xray.xray", "Show how much state there is, where, and how much of it is garbage."

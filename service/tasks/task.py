@@ -5,21 +5,23 @@ Doors turn their input into a request, and an outcome into their output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from catalog import Catalog, Database
 from service.base.errors import DatabaseNotFoundError
-from service.base.process import machine
 from service.base.settings import Settings
-from service.query.engines.parallel import read_splits
-from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
-from service.query.sql.edits import quoted
 from service.tasks.request import TaskRequest
+
+if TYPE_CHECKING:
+    from service.query.serving.query import Query
+    from service.query.serving.request import QueryRequest
+    from service.query.sql.types import Column
+
+_MOST_DATABASES = 32
 
 
 class Outcome(Protocol):
@@ -48,19 +50,19 @@ class Context:
         catalog: the databases that the caller sees.
         settings: the limits.
         start: starts a query of the caller.
-        asked: what all queries of the caller have: the user, the client, limits.
+        request: returns what all queries of the caller have: the user, the client, limits.
+        is_alone: True if nobody else uses the process: tables may be scanned without a query, its limits and what it loads.
         warn: told of what the caller should know beside the outcome.
         note: told the first lines of the outcome, each as soon as it is known.
-        scan: reads a whole table in this process; None if the tables are read by queries of the caller, which have limits.
     """
 
     catalog: Catalog
     settings: Settings
     start: Callable[[QueryRequest], Query]
-    asked: QueryRequest = field(default_factory=lambda: QueryRequest(sql=""))
+    request: Callable[[], QueryRequest] | None = None
+    is_alone: bool = False
     warn: Callable[[str], None] = lambda _: None
     note: Callable[[str], None] = lambda _: None
-    scan: Callable[[Database, str], pa.Table] | None = None
 
     def database(self, name: str | None) -> Database:
         """Return the database of a name or alias; without a name the only one, or the newest.
@@ -79,15 +81,45 @@ class Context:
             self.warn(f"the newest of {count} is used: {found.path}")
         return found
 
+    def databases(self, name: str | None) -> Sequence[Database]:
+        """Return the database of a name or alias; without a name all.
+
+        Where others use the process, too, at most 32: the newest of each job, and then the others.
+
+        Raises:
+            CatalogError: there is no such database.
+        """
+        if name is not None:
+            return [self.catalog.database(name)]
+        found = [self.catalog.database(one) for one in self.catalog.databases]
+        if self.is_alone or len(found) <= _MOST_DATABASES:
+            return found
+        newest = [next((one for one in job.databases if one.readable), None) for job in self.catalog.jobs()]
+        first = {one.name for one in newest if one is not None}
+        chosen = sorted(found, key=lambda one: one.name not in first)[:_MOST_DATABASES]
+        names = {one.name for one in chosen}
+        return [one for one in found if one.name in names]
+
+    @property
+    def asked(self) -> QueryRequest:
+        """What all queries of the caller have."""
+        if self.request is not None:
+            return self.request()
+        # A command that scans loads no SQL.
+        from service.query.serving.request import QueryRequest
+
+        return QueryRequest(sql="")
+
     def table(self, database: Database, name: str) -> pa.Table:
         """Return all rows of a table.
 
         Raises:
-            QueryError: it takes more than the caller may take.
-            ReaderError: it cannot be read.
+            ReaderError, QueryError: it cannot be read, or takes longer than it may.
         """
-        if self.scan is not None:
-            return self.scan(database, name)
+        if self.is_alone:
+            return database.table(name).scan().to_arrow()
+        from service.query.sql.edits import quoted
+
         return self.query(f"SELECT * FROM {quoted(database.name)}.{quoted(name)}")
 
     def query(self, sql: str, **limits: Any) -> pa.Table:
@@ -98,13 +130,6 @@ class Context:
         """
         with self.start(replace(self.asked, sql=sql, **limits)) as query:
             return pa.Table.from_batches(list(query.batches()), query.schema)
-
-
-def scanned(database: Database, name: str) -> pa.Table:
-    """Return all rows of a table, read in this process: no engine is loaded for it."""
-    scan = database.table(name).scan()
-    batches = read_splits(scan, machine.cores(), lambda: None)
-    return pa.Table.from_batches(list(batches), scan.schema)
 
 
 Asked = TypeVar("Asked", bound=TaskRequest)
@@ -118,9 +143,13 @@ class Task(Generic[Asked, Found]):
     Attributes:
         request: the class of its requests.
         run: answers one.
+        columns: those of the outcome's `rows`, a table that the command line writes in any format of rows; empty for an outcome of lines.
+        listed: the list of `to_dict` that the command line writes as JSON; None for all of it.
         is_judged: True if exit code 1 is an answer: an error then ends the command with 2.
     """
 
     request: type[Asked]
     run: Callable[[Asked, Context], Found]
+    columns: Sequence[Column] = ()
+    listed: str | None = None
     is_judged: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,7 +117,8 @@ class Mcp(Door):
         self._agent = Agent(client)
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        result = self._agent.call(task, max_bytes=200_000, **where(task, savepoint), **named(options))
+        tool = TASKS[task].tool or task
+        result = self._agent.call(tool, max_bytes=200_000, **{**where(task, savepoint), **named(options)})
         content = result["structuredContent"]
         if result.get("isError"):
             return Told(None, content["error"]["message"], content["error"]["code"])
@@ -130,7 +132,8 @@ class Python(Door):
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
         try:
-            return Told(getattr(savepointdb, task)(savepoint, **options).to_dict())
+            with warnings.catch_warnings(category=savepointdb.QueryWarning, action="ignore"):
+                return Told(getattr(savepointdb, task)(savepoint, **options).to_dict())
         except QueryError as error:
             return Told(None, error.message, error.code)
 

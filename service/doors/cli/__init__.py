@@ -3,9 +3,7 @@
 serve.py       run the HTTP service
 query.py       run one statement
 shell/         run statements from a terminal or a pipe
-inspect.py     show what is in a savepoint
 task.py        run a use case of `service.tasks`: xray
-lookup.py      show all states and timers of one key
 diff.py        show what differs between two savepoints
 check.py       say whether a savepoint restores in a job
 jobs/          ask several checkpoints of a job: history, bisect, test

@@ -40,10 +40,6 @@ class NothingFoundError(Exception):
     """A lookup without any rows."""
 
 
-class IncompleteError(Exception):
-    """A savepoint that was shown, and lacks files."""
-
-
 def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
     """Run a command and return its exit code. Errors go to standard error, with `--verbose` after a traceback."""
 
@@ -53,7 +49,7 @@ def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
 
     try:
         return _run(run, options, failed=FAILED, cut=OK)
-    except (NothingFoundError, IncompleteError) as error:
+    except NothingFoundError as error:
         return reported(str(error), FAILED, options)
 
 

@@ -9,16 +9,14 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
-import orjson
 import pyarrow as pa
 
-from readers import json_text
 from service.doors.cli.outcome import OutputError, WrongUsageError
 from service.doors.cli.progress import ProgressLine
 from service.query.encode import (
@@ -92,18 +90,6 @@ def suffix_of(path: str | None) -> str:
 def screen_width(path: str | None) -> int | None:
     """Return the width of the terminal that gets the rows; None if they go elsewhere."""
     return shutil.get_terminal_size().columns if path is None and sys.stdout.isatty() else None
-
-
-def json_object(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
-    """Return facts, and the rows of tables as arrays of objects, as one JSON object."""
-    head = orjson.dumps(facts, option=orjson.OPT_UTC_Z).decode().removesuffix("}")
-    rest = (f',"{name}":{_json_rows(table)}' for name, table in tables.items())
-    return f"{head}{''.join(rest)}}}"
-
-
-def _json_rows(table: pa.Table) -> str:
-    rows: Sequence[str] = json_text(table.to_struct_array().combine_chunks()).to_pylist()
-    return f"[{','.join(rows)}]"
 
 
 def write_rows(

@@ -1,4 +1,4 @@
-"""The commands of use cases: arguments from the fields of a request, the outcome as text or JSON.
+"""The commands of use cases: arguments from the fields of a request, the outcome as text, JSON, or rows in any of their formats.
 
 `savepointdb NAME PATH …`: PATH is a savepoint, or a folder, whose newest savepoint is meant.
 """
@@ -9,29 +9,32 @@ import argparse
 import os
 import sys
 from argparse import Namespace
-from contextlib import closing
-from typing import Any
+from contextlib import ExitStack, closing
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from readers import load_machine
 from service.base import settings
-from service.base.settings import UNLIMITED, settings_of
+from service.base.settings import UNLIMITED, Settings, settings_of
 from service.doors.cli.compile import log_compilation
 from service.doors.cli.options import add_options, request_of
 from service.doors.cli.outcome import FAILED, WRONG_USAGE, concluded
-from service.doors.cli.output import screen_width, write_lines
-from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_cache
+from service.doors.cli.output import output_format, screen_width, write_lines, write_rows
+from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_cache, add_output
 from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import printable, size_text
 from service.query.engines.registry import open_engines
-from service.query.serving.group import QueryGroup
-from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from service.tasks.registry import TASKS
-from service.tasks.task import Context, Outcome, Task, scanned
-from service.tasks.write.localfiles import LocalTables
+from service.tasks.task import Context, Outcome, Task
+
+if TYPE_CHECKING:
+    from catalog import Catalog
+    from service.query.serving.group import QueryGroup
+    from service.query.serving.query import Query
+    from service.query.serving.request import QueryRequest
 
 _TEXT, _JSON = "text", "json"
 
@@ -39,12 +42,16 @@ _TEXT, _JSON = "text", "json"
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     """Add the arguments of a use case."""
     parser.add_argument("path", metavar="PATH", help=SOURCE)
-    add_options(parser, TASKS[name].load().request)
-    # `table` is an older name of `text`.
-    parser.add_argument(
-        "--format", default=_TEXT, choices=(_TEXT, _JSON, "table"), help="Format of the output."
-    )
-    parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
+    task = TASKS[name].load()
+    add_options(parser, task.request)
+    if task.columns:
+        add_output(parser)
+    else:
+        # `table` is an older name of `text`.
+        parser.add_argument(
+            "--format", default=_TEXT, choices=(_TEXT, _JSON, "table"), help="Format of the output."
+        )
+        parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
     add_names(parser)
     settings.add_arguments(parser, QUERY_SETTINGS, UNLIMITED)
     add_no_cache(parser)
@@ -58,45 +65,102 @@ def main(options: Namespace) -> int:
 
 def _run(task: Task[Any, Any], options: Namespace) -> int:
     asked = request_of(task.request, options)
+    format_name = output_format(options.format, options.output) if task.columns else options.format
     found = settings_of(vars(options), os.environ, UNLIMITED)
     log_compilation()
-    load_machine()
     catalog = catalog_of([options.path], options, cache=cache_of(found, writes=False))
-    with closing(Queries(catalog, open_engines(found, later=True), found)) as queries:
-        group = QueryGroup(queries)
-        with ProgressLine(lambda: _progress(options.command, group)) as progress:
-            shown = _Shown(options, progress)
-            context = Context(
-                catalog=catalog,
-                settings=found,
-                start=group.start,
-                warn=_warn,
-                note=shown.note,
-                scan=scanned,
-                asked=QueryRequest(sql="", system_tables=LocalTables()),
-            )
-            outcome: Outcome = task.run(asked, context)
+    with (
+        closing(_Statements(catalog, found)) as statements,
+        ProgressLine(lambda: statements.progress(options.command)) as progress,
+    ):
+        shown = _Shown(task, format_name, options.output, progress)
+        context = Context(
+            catalog=catalog,
+            settings=found,
+            start=statements.start,
+            request=_asked,
+            is_alone=True,
+            warn=_warn,
+            note=shown.note,
+        )
+        outcome: Outcome = task.run(asked, context)
     shown.show(outcome)
     return outcome.exit_code
+
+
+def _asked() -> QueryRequest:
+    """Return what all queries of a command have: they may read files of this machine."""
+    request = import_module("service.query.serving.request")
+    tables = import_module("service.tasks.write.localfiles").LocalTables()
+    asked: QueryRequest = request.QueryRequest(sql="", system_tables=tables)
+    return asked
+
+
+class _Statements:
+    """The statements of a command. What runs them is loaded when the first one starts: a command that scans needs none of it.
+
+    Args:
+        catalog: the databases.
+        settings: the limits.
+    """
+
+    def __init__(self, catalog: Catalog, settings: Settings) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._group: QueryGroup | None = None
+        self._opened = ExitStack()
+
+    def start(self, request: QueryRequest) -> Query:
+        """Start a statement.
+
+        Raises:
+            QueryError: it means nothing.
+        """
+        if self._group is None:
+            from service.query.serving.group import QueryGroup
+            from service.query.serving.registry import Queries
+
+            load_machine()
+            engines = open_engines(self._settings)
+            queries = Queries(self._catalog, engines, self._settings)
+            self._group = QueryGroup(self._opened.enter_context(closing(queries)))
+        return self._group.start(request)
+
+    def progress(self, command: str) -> str:
+        """Return how many bytes were read."""
+        if self._group is None:
+            return command
+        read, total = self._group.bytes_read()
+        of = f" of {size_text(total)}" if total else ""
+        return f"{command}: {size_text(read)}{of} read"
+
+    def close(self) -> None:
+        """End what runs the statements."""
+        self._opened.close()
 
 
 class _Shown:
     """Shows an outcome; to a reader of text, its first lines as soon as they are known.
 
     Args:
-        options: the parsed command line.
+        task: the use case.
+        format_name: of the output.
+        path: the file to write; standard output if None.
         progress: the line to hide meanwhile.
     """
 
-    def __init__(self, options: Namespace, progress: ProgressLine) -> None:
-        self._path: str | None = options.output
-        self._is_json = options.format == _JSON
+    def __init__(
+        self, task: Task[Any, Any], format_name: str, path: str | None, progress: ProgressLine
+    ) -> None:
+        self._task = task
+        self._format = format_name
+        self._path = path
         self._progress = progress
         self._notes = 0
 
     def note(self, line: str) -> None:
         """Show a line."""
-        if not self._is_json and self._path is None:
+        if not self._task.columns and self._format != _JSON and self._path is None:
             self._progress.hide()
             print(line, flush=True)
             self._progress.show()
@@ -104,19 +168,28 @@ class _Shown:
 
     def show(self, outcome: Outcome) -> None:
         """Show what was not shown yet."""
-        if self._is_json:
-            lines = [orjson.dumps(outcome.to_dict(), option=orjson.OPT_INDENT_2).decode()]
+        if self._task.columns:
+            self._show_rows(outcome)
+            return
+        if self._format == _JSON:
+            told = outcome.to_dict()
+            shown = told if self._task.listed is None else told[self._task.listed]
+            lines = [orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode()]
         else:
             lines = [*outcome.lines(screen_width(self._path))][self._notes :]
         write_lines(lines, self._path)
         sys.stdout.flush()
 
+    def _show_rows(self, outcome: Any) -> None:
+        """Write the rows; without any no file is made, and a sentence says so."""
+        rows = outcome.rows
+        if rows.num_rows or not outcome.exit_code:
+            write_rows(
+                self._task.columns, rows.schema, rows.to_batches(), format_name=self._format, path=self._path
+            )
+        else:
+            _warn(next(iter(outcome.lines(None))))
+
 
 def _warn(text: str) -> None:
     print(f"savepointdb: {printable(text)}", file=sys.stderr)
-
-
-def _progress(command: str, group: QueryGroup) -> str:
-    read, total = group.bytes_read()
-    of = f" of {size_text(total)}" if total else ""
-    return f"{command}: {size_text(read)}{of} read"

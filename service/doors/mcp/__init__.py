@@ -11,7 +11,7 @@ In reading order:
     texts.py        results as short texts: tables, errors
     results.py      what a tool returns: structured content and a text
     catalogtools.py list_databases, describe_database, describe_table
-    querytools.py   query, lookup_key
+    querytools.py   query
     savedtools.py   run_saved_query
     timetools.py    diff, history, check
     tasktools.py    the use cases of `service.tasks`

@@ -91,14 +91,6 @@ class RunSavedQuery(Arguments):
     max_bytes: _Bytes = USUAL_BYTES
 
 
-class LookupKey(Arguments):
-    """A key of a database."""
-
-    key: _Key
-    database: _Database = None
-    max_bytes: _Bytes = USUAL_BYTES
-
-
 class Diff(Arguments):
     """Two databases to compare."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -31,7 +33,9 @@ def runner_of(registered: RegisteredTask) -> Callable[[Call, Any], Awaitable[Too
     async def run(call: Call, arguments: LimitedArguments) -> ToolResult:
         group = QueryGroup(call.served.queries, call.queries)
         asked = request_of(task.request, arguments)
+        told: list[str] = []
         context = context_of(call.served, call.caller, call.source, group)
+        context = replace(context, warn=told.append)
         outcome = await found_in_thread(lambda: task.run(asked, context), group.cancel)
         content, notes = _fitting(outcome.to_dict(), arguments.max_bytes)
         lines, left = [], arguments.max_bytes
@@ -40,25 +44,32 @@ def runner_of(registered: RegisteredTask) -> Callable[[Call, Any], Awaitable[Too
             if left < 0:
                 break
             lines.append(line_text(line) if not line.startswith(" ") else f"  {line_text(line)}")
-        return result_of(content, *lines, notes=notes)
+        return result_of(content, *lines, notes=[*told, *notes])
 
     return run
 
 
 def _fitting(content: dict[str, Any], max_bytes: int) -> tuple[dict[str, Any], list[str]]:
     """Return content that has room: its longest lists lose their ends; and the sentences that say so."""
-    whole, shown = content, dict(content)
-    while len(orjson.dumps(shown)) > max_bytes:
-        lists = {
-            name: len(orjson.dumps(rows)) for name, rows in shown.items() if isinstance(rows, list) and rows
-        }
-        if not lists:
-            break
-        longest = max(lists, key=lambda name: lists[name])
-        shown[longest] = shown[longest][: len(shown[longest]) // 2]
+    if len(orjson.dumps(content)) <= max_bytes:
+        return content, []
+    content = deepcopy(content)
+    cut: dict[str, tuple[list[Any], int]] = {}
+    while len(orjson.dumps(content)) > max_bytes and (lists := list(_lists(content))):
+        name, longest = max(lists, key=lambda one: len(orjson.dumps(one[1])))
+        cut.setdefault(name, (longest, len(longest)))
+        del longest[len(longest) // 2 :]
     notes = [
-        f"{name}: {cut_text(len(shown[name]), len(rows), 'row', 'give more max_bytes')}"
-        for name, rows in whole.items()
-        if isinstance(rows, list) and len(shown[name]) < len(rows)
+        f"{name}: {cut_text(len(rows), total, 'row', 'give more max_bytes')}"
+        for name, (rows, total) in cut.items()
     ]
-    return shown, notes
+    return content, notes
+
+
+def _lists(content: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the lists that may be cut, by name; in place of a list with one object those of the object, if it has any."""
+    for name, value in content.items():
+        if isinstance(value, list) and value:
+            only = value[0] if len(value) == 1 else None
+            inner = list(_lists(only)) if isinstance(only, dict) else []
+            yield from inner or [(name, value)]

@@ -21,7 +21,6 @@ from service.doors.mcp.arguments import (
     Diff,
     History,
     ListDatabases,
-    LookupKey,
     RunQuery,
     RunSavedQuery,
     arguments_of,
@@ -86,12 +85,12 @@ async def called(tool: Tool, call: Call, values: Mapping[str, Any] | None) -> To
 def tools_of(served: Served) -> Mapping[str, Tool]:
     """Return the tools that there are: saved queries have one only where some may be."""
     own = {name: tool for name, tool in TOOLS.items() if name != _SAVED or served.saved.is_open}
-    return own | {name: _tool_of(name, registered) for name, registered in tasks_at(MCP)}
+    return own | {one.tool or name: _tool_of(one.tool or name, one) for name, one in tasks_at(MCP)}
 
 
 def _tool_of(name: str, registered: RegisteredTask) -> Tool:
     return Tool(
-        title=name.capitalize(),
+        title=name.replace("_", " ").capitalize(),
         description=registered.summary,
         arguments=arguments_class(name, registered),
         run=runner_of(registered),
@@ -152,14 +151,6 @@ TOOLS: Mapping[str, Tool] = {
         arguments=RunSavedQuery,
         run=savedtools.run_saved_query,
         output={},
-    ),
-    "lookup_key": Tool(
-        title="Look up a key",
-        description="Everything that a database has of one key: each state of each operator, and timers. Fast however large it is. "
-        "Without a database the newest one is searched, and then the newest of each other job.",
-        arguments=LookupKey,
-        run=querytools.lookup_key,
-        output={"database": "string", "key": "string", "states": "array"},
     ),
     "diff": Tool(
         title="Compare two databases",

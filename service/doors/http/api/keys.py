@@ -13,9 +13,8 @@ from catalog import Database, KeyedState, NotAKeyError, keyed_states, unread_ope
 from service.base.errors import query_error_of
 from service.doors.http.api.state import Visible
 from service.doors.http.errors import FAILURES
-from service.query.sql.edits import quoted
-from service.query.sql.literals import condition_of, text_constant
 from service.query.sql.types import sql_type
+from service.tasks.lookup.statements import any_key, condition_of_key, rows_of_key
 
 router = APIRouter(prefix="/api/databases", tags=["catalog"], responses=FAILURES)
 
@@ -84,8 +83,6 @@ def read_key(database: str, body: KeyText, catalog: Visible) -> KeyAnswer:
 
 
 def _entry(database: Database, state: KeyedState, text: str) -> KeyedStateEntry:
-    source = f"{quoted(database.name)}.{quoted(state.table.name)}"
-    facts = [f"{name} = {text_constant(value)}" for name, value in state.facts.items()]
     entry = KeyedStateEntry(
         operator_id=state.operator_id,
         operator=state.operator,
@@ -94,13 +91,11 @@ def _entry(database: Database, state: KeyedState, text: str) -> KeyedStateEntry:
         state_kind=state.kind,
         key_type=sql_type(state.key_type),
         columns=state.table.schema.names,
-        example_sql=f"SELECT key FROM {source} WHERE {' AND '.join([*facts, 'key IS NOT NULL'])} LIMIT 1",
+        example_sql=any_key(database, state),
     )
     try:
-        condition = condition_of("key", state.in_column(state.parse(text)))
+        entry.condition = condition_of_key(state, text)
+        entry.sql = rows_of_key(database, state, text)
     except NotAKeyError as error:
         entry.reason, entry.is_close = str(error), error.is_close
-    else:
-        entry.condition = " AND ".join([condition, *facts])
-        entry.sql = f"SELECT * FROM {source} WHERE {entry.condition}"
     return entry

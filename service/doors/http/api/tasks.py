@@ -106,7 +106,7 @@ def context_of(served: Served, caller: Principal, source: str, group: QueryGroup
         sql="", user=caller.name, principal=caller, source=source[:_LONGEST_SOURCE], **limits
     )
     visible = served.catalog.visible(caller.sees)
-    return Context(catalog=visible, settings=served.settings, start=group.start, asked=asked)
+    return Context(catalog=visible, settings=served.settings, start=group.start, request=lambda: asked)
 
 
 def _annotation(one: Option) -> Any:

@@ -149,7 +149,7 @@ def test_an_error_that_nobody_expects_is_one_line(monkeypatch: pytest.MonkeyPatc
     def broken(_options: Any) -> int:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr("service.doors.cli.lookup.main", broken)
+    monkeypatch.setattr("service.doors.cli.task.main", broken)
 
     code, _, errors = run(WORDCOUNT, "key_1")
 

@@ -29,11 +29,12 @@ TOOLS = [
     "describe_database",
     "describe_table",
     "query",
-    "lookup_key",
     "diff",
     "history",
     "check",
     "bisect",
+    "inspect",
+    "lookup_key",
     "xray",
 ]
 EVERYTHING = DATA / "flink" / "2.3.0" / "everything-hashmap-savepoints" / "canonical"
@@ -111,14 +112,16 @@ def test_results_are_as_their_schemas_say(agent: Agent) -> None:
     assert told["describe_table"]["sql_name"] == '"native"."aggregate__count"'
     assert (told["describe_table"]["row_count"], told["describe_table"]["key_groups"]) == (1000, 128)
     assert told["describe_table"]["example_key"].startswith("'key_")
-    assert told["lookup_key"]["states"] == [
+    assert told["lookup_key"]["rows"] == [
         {
+            "database": "native",
             "operator": "mod7-no-uid",
             "state": "seen",
             "kind": "VALUE",
-            "table": "mod7-no-uid__seen",
-            "columns": ["namespace", "value"],
-            "rows": [[None, 25529]],
+            "namespace": None,
+            "map_key": None,
+            "list_index": None,
+            "value": 25529,
         }
     ]
     assert told["diff"]["is_equal"]
@@ -136,14 +139,12 @@ def test_a_key_of_another_job_than_the_newest_one_is_found(tmp_path: Path) -> No
         nowhere = agent.call("lookup_key", key="nobody")["structuredContent"]
         named = agent.call("lookup_key", key="key_662", database="prod__everything__chk-2")
 
-    assert found["database"] == "prod__words__chk-1"
-    assert [state["rows"] for state in found["states"]] == [[[None, 6774]]]
-    assert found["notes"] == ["prod__everything__chk-2, the newest database of all, does not have the key"]
-    assert nowhere["database"] == "prod__everything__chk-2"
-    assert nowhere["notes"][0].startswith("no state has the key 'nobody'")
-    assert nowhere["notes"][-1] == ("nor does the newest database of other jobs have it: prod__words__chk-1")
-    assert named["structuredContent"]["states"] == []
-    assert len(named["structuredContent"]["notes"]) == 1
+    searched = ["prod__everything__chk-2", "prod__words__chk-1"]
+    assert [(row["database"], row["value"]) for row in found["rows"]] == [("prod__words__chk-1", 6774)]
+    assert sorted(found["databases"]) == sorted(nowhere["databases"]) == searched
+    assert (nowhere["rows"], len(nowhere["examples"])) == ([], 2)
+    assert named["content"][0]["text"].startswith("no state has the key 'key_662'")
+    assert named["structuredContent"]["databases"] == ["prod__everything__chk-2"]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_a_key_of_another_job_than_the_newest_one_is_found(tmp_path: Path) -> No
         (
             "lookup_key",
             {"key": "1", "base": "x"},
-            "INVALID_REQUEST: base: Extra inputs are not permitted\nhint: arguments are key, database, max_bytes",
+            "INVALID_REQUEST: base: Extra inputs are not permitted\nhint: arguments are max_bytes, key, database",
         ),
         (
             "describe_table",

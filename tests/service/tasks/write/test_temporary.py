@@ -90,12 +90,12 @@ def test_an_error_that_no_command_expects_is_one_line(tmp_path: Path) -> None:
 
 UNEXPECTED = """
 from service import cli
-from service.doors.cli import inspect
+from service.doors.cli import task
 
 def fails(options):
     raise ZeroDivisionError("of a library")
 
-inspect.main = fails
+task.main = fails
 cli.run()
 """
 
