@@ -133,9 +133,16 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     options, rest = parser.parse_known_args(words)
     # argparse reads an argument that may be missing only beside the argument before it, and not behind options.
     missing = next((name for name in ("sql", "after") if getattr(options, name, "") is None), None)
-    if len(rest) == 1 and missing is not None and (rest[0] == "-" or rest[0][0:1] != "-"):
+    several = next((name for name in ("words", "paths") if hasattr(options, name)), None)
+    if not rest:
+        return options
+    if any(word != "-" and word.startswith("-") for word in rest):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if several is not None:
+        setattr(options, several, [*getattr(options, several), *rest])
+    elif missing is not None and len(rest) == 1:
         setattr(options, missing, rest[0])
-    elif rest:
+    else:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return options
 
@@ -216,17 +223,18 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
 
 def _add_query(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "sql",
-        metavar="SQL",
-        nargs="?",
-        help="One SELECT, EXPLAIN, SHOW, DESCRIBE or SUMMARIZE statement; - reads it from standard input.",
+        "words",
+        metavar="PATH SQL",
+        nargs="*",
+        help=f"[NAME=]PATH, once or several times. {SOURCE} "
+        "Then one SELECT, EXPLAIN, SHOW, DESCRIBE or SUMMARIZE statement; - reads it from standard input.",
     )
     parser.add_argument(
         "--savepoint",
-        required=True,
+        default=[],
         action="append",
         metavar="[NAME=]PATH",
-        help=f"{SOURCE} May be repeated.",
+        help="Another way to give PATH. May be repeated.",
     )
     parser.add_argument("--saved", metavar="NAME", help="Saved query of --saved-queries, in place of SQL.")
     parser.add_argument(
@@ -497,7 +505,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 _USAGES = {
     "shell": "savepointdb [shell] [NAME=]PATH … [option …]",
     "serve": "savepointdb serve --root [LABEL=]DIR [--port PORT] [option …]",
-    "query": "savepointdb query (SQL | --saved NAME) --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
+    "query": "savepointdb query [NAME=]PATH… (SQL | --saved NAME) [--format FORMAT] [--output FILE] [option …]",
     "mcp": "savepointdb mcp PATH… [option …]",
     "inspect": "savepointdb inspect PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",

@@ -1,4 +1,7 @@
-"""`savepointdb query`: run one statement over savepoints."""
+"""`savepointdb query`: run one statement over savepoints.
+
+The last word is the statement, and all others are paths; `--savepoint` is another way to give a path. With `--saved` all are paths.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,13 @@ def _query(options: Namespace) -> None:
     # What the catalog logs for a service, the answer says here.
     logging.getLogger("savepointdb").addHandler(logging.NullHandler())
     settings = settings_of(vars(options), os.environ, UNLIMITED)
-    asked = _statement(options, settings)
+    paths, sql = _words(options)
+    asked = _statement(sql, options, settings)
     catalog = catalog_of(
-        options.savepoint, options, option="--savepoint", cache=cache_of(settings, writes=False)
+        paths,
+        options,
+        option="--savepoint" if paths == options.savepoint else "",
+        cache=cache_of(settings, writes=False),
     )
     database = options.database or asked.database
     if database is not None:
@@ -166,11 +173,46 @@ def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _statement(options: Namespace, settings: Settings) -> _Statement:
-    if (options.sql is None) == (options.saved is None):
-        raise WrongUsageError("expected SQL or --saved, and not both")
-    given = named_values("--param", options.param or ())
+def _words(options: Namespace) -> tuple[list[str], str | None]:
+    """Return the paths and the statement of a command line.
+
+    Raises:
+        WrongUsageError: one of them is missing, or they are in another order.
+    """
+    words: list[str] = options.words
     if options.saved is not None:
+        if words and (options.savepoint or _is_statement(words[-1])):
+            raise WrongUsageError("expected SQL or --saved, and not both")
+        paths, sql = words, None
+    elif words:
+        *paths, sql = words
+    else:
+        raise WrongUsageError("expected SQL or --saved, found neither: savepointdb query PATH SQL")
+    if paths and sql is not None and _is_statement(paths[0]) and _exists(sql):
+        raise WrongUsageError("expected PATH before SQL, found SQL first: savepointdb query PATH SQL")
+    if not paths and not options.savepoint:
+        if sql is not None and not _is_statement(sql):
+            raise WrongUsageError(
+                f"expected SQL behind the path {printable(sql)}: savepointdb query PATH SQL"
+            )
+        raise WrongUsageError(
+            "expected the path of a savepoint, as PATH or as --savepoint PATH: savepointdb query PATH SQL"
+        )
+    return [*paths, *options.savepoint], sql
+
+
+def _is_statement(word: str) -> bool:
+    """Return whether a word of the command line is meant as SQL: it has blanks, and is neither a URL nor a path that exists."""
+    return word == "-" or (len(word.split()) > 1 and "://" not in word and not _exists(word))
+
+
+def _exists(word: str) -> bool:
+    return os.path.exists(word) or os.path.exists(word.partition("=")[2])
+
+
+def _statement(sql: str | None, options: Namespace, settings: Settings) -> _Statement:
+    given = named_values("--param", options.param or ())
+    if sql is None:
         if not settings.queries.saved_queries:
             raise WrongUsageError("expected --saved-queries, the file of the saved query")
         # Few commands have a saved query, and its modules take their time.
@@ -178,7 +220,7 @@ def _statement(options: Namespace, settings: Settings) -> _Statement:
         query = store.SavedQueries(settings.queries.saved_queries).get(options.saved)
         sql, values = query.bound(given)
         return _Statement(sql=sql, parameters=values, database=query.database, dialect=query.dialect)
-    sql = sys.stdin.read() if options.sql == "-" else options.sql
+    sql = sys.stdin.read() if sql == "-" else sql
     if given:
         sql, given = import_module("service.tasks.saved.parameters").with_values(sql, given)
     return _Statement(sql=sql, parameters=given, dialect=dialect_of(options, settings.queries.compat))

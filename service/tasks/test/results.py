@@ -131,8 +131,7 @@ class SavepointResult:
         savepoints = [f"{CURRENT}={self.path}"]
         if PREVIOUS in one.sql.casefold() and self.previous_path:
             savepoints.append(f"{PREVIOUS}={self.previous_path}")
-        named = (word for place in savepoints for word in ("--savepoint", place))
-        return shlex.join(["savepointdb", "query", _in_a_line(one.sql), *named, "--database", CURRENT])
+        return shlex.join(["savepointdb", "query", *savepoints, _in_a_line(one.sql), "--database", CURRENT])
 
     def counts(self) -> Counter[Status]:
         """Return how many results have each status."""

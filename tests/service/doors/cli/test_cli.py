@@ -32,6 +32,7 @@ NATIVE = str(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native")
 CANONICAL = str(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical")
 EVERYTHING = str(FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "native")
 ONE_KEY = "SELECT key, value FROM aggregate WHERE key = 'key_662'"
+COUNT = "SELECT count(*) AS keys FROM aggregate"
 
 
 @pytest.fixture
@@ -169,6 +170,63 @@ def test_max_rows_prints_a_notice_on_standard_error(run: Any) -> None:
 
     assert (code, len(output.splitlines())) == (0, 2)
     assert errors == "savepointdb: there are more than 2 rows\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [NATIVE, COUNT],
+        [NATIVE, "--max-rows", "1", COUNT],
+        ["--max-rows", "1", NATIVE, COUNT],
+        ["--savepoint", NATIVE, COUNT],
+        [COUNT, "--savepoint", NATIVE],
+        [f"native={NATIVE}", COUNT],
+        [NATIVE, "-"],
+        ["-", "--savepoint", NATIVE],
+        [NATIVE, "--", COUNT],
+    ],
+)
+def test_the_path_of_a_query_comes_first_or_behind_an_option(
+    run: Any, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(COUNT))
+
+    assert run("query", "--format", "csv", *words) == (0, b'"keys"\r\n1000\r\n', "")
+
+
+def test_a_query_takes_several_paths_in_either_form(run: Any) -> None:
+    sql = "SELECT o.value AS old, n.value AS new FROM old.aggregate o JOIN new.aggregate n USING (key) WHERE key = 'key_662'"
+    for words in (
+        [f"old={CANONICAL}", f"new={NATIVE}", sql],
+        [f"old={CANONICAL}", sql, "--savepoint", f"new={NATIVE}"],
+    ):
+        assert run("query", *words, "--format", "csv") == (0, b'"old","new"\r\n11290,11290\r\n', "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "expected SQL or --saved, found neither: savepointdb query PATH SQL"),
+        (["--savepoint", NATIVE], "expected SQL or --saved, found neither: savepointdb query PATH SQL"),
+        ([NATIVE], f"expected SQL behind the path {NATIVE}: savepointdb query PATH SQL"),
+        (
+            [COUNT],
+            "expected the path of a savepoint, as PATH or as --savepoint PATH: savepointdb query PATH SQL",
+        ),
+        ([COUNT, NATIVE], "expected PATH before SQL, found SQL first: savepointdb query PATH SQL"),
+        ([NATIVE, COUNT, "--saved", "x"], "expected SQL or --saved, and not both"),
+        ([COUNT, "--savepoint", NATIVE, "--saved", "x"], "expected SQL or --saved, and not both"),
+        (
+            ["--saved", "x"],
+            "expected the path of a savepoint, as PATH or as --savepoint PATH: savepointdb query PATH SQL",
+        ),
+        ([NATIVE, "--saved", "x"], "expected --saved-queries, the file of the saved query"),
+    ],
+)
+def test_a_query_without_a_path_or_a_statement_says_what_is_missing(
+    run: Any, words: list[str], message: str
+) -> None:
+    assert run("query", *words) == (2, b"", f"savepointdb: {message}\n")
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ def test_help_begins_with_what_every_query_needs(capsys: pytest.CaptureFixture[s
         cli.main(["query", "--help"])
 
     output = capsys.readouterr().out
-    assert output.startswith("usage: savepointdb query (SQL | --saved NAME) --savepoint [NAME=]PATH")
+    assert output.startswith("usage: savepointdb query [NAME=]PATH… (SQL | --saved NAME)")
     options = re.findall(r"^  (--[a-z-]+)", output, re.MULTILINE)
     assert options[:5] == ["--savepoint", "--saved", "--param", "--format", "--output"]
 

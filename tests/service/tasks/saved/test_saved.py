@@ -371,6 +371,10 @@ def test_a_saved_query_runs_on_the_command_line(
     assert capsys.readouterr().out.split() == ['"key","value"', '"key_662",11290']
     assert run("SELECT value FROM aggregate WHERE key = :k", "--param", "k=key_662") == 0
     assert capsys.readouterr().out.split() == ['"value"', "11290"]
+    assert (
+        main(["query", str(NATIVE), "--saved", "count-of", "--param", "key=key_662", "--format", "csv"]) == 0
+    )
+    assert capsys.readouterr().out.split() == ['"key","value"', '"key_662",11290']
     assert run("--saved", "count-of") == 1
     assert "expected a value for key" in capsys.readouterr().err
     assert run("--saved", "nothing") == 1
