@@ -246,6 +246,12 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     add_asking(parser)
 
 
+def _add_shell(parser: argparse.ArgumentParser) -> None:
+    add_shell(parser)
+    # Its commands take the arguments of those here.
+    parser.set_defaults(parser_of=parser_of)
+
+
 def _add_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help=f"[LABEL=]PATH. {SOURCE} Several may be given."
@@ -528,7 +534,7 @@ _FOLDERS = {
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
-    "shell": ("Open a shell over savepoints: savepointdb PATH does, too.", add_shell),
+    "shell": ("Open a shell over savepoints: savepointdb PATH does, too.", _add_shell),
     "query": ("Run one SQL statement.", _add_query),
     "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", arguments.add_diff),
     "history": ("Show all states and timers of one key in all checkpoints of a job.", _add_own("history")),

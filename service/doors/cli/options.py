@@ -46,7 +46,12 @@ def request_of(
     Raises:
         WrongUsageError: a value is out of its limits.
     """
-    given = {one.name: _value(one, getattr(options, one.name)) for one in _options(kind, without)}
+    # A line of the shell has the database that is chosen there.
+    given = {
+        one.name: _value(one, getattr(options, one.name))
+        for one in options_of(kind)
+        if one.name not in without or (one.name in BY_PATH and hasattr(options, one.name))
+    }
     try:
         return kind(**given, **own)
     except InvalidRequestError as error:

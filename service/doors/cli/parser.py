@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import NoReturn
 
@@ -14,6 +15,9 @@ from service.query.engines import registry
 FORMATS = ("table", "line", "markdown", "html", "json", "jsonl", "csv", "arrow", "parquet")
 DIALECTS = ("duckdb", "trino", "flink")
 SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
+_PATHS = frozenset(
+    {"PATH", "PATHS", "FILE", "DIR", "DIRECTORY", "SOURCE", "SAVEPOINT", "BEFORE", "AFTER", "X"}
+)
 STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
 FLINK_SETTINGS = (
     *("flink", "flink_token_file", "flink_ca_file", "flink_certificate", "flink_key", "flink_path_map"),
@@ -40,11 +44,30 @@ class CommandParser(argparse.ArgumentParser):
     """A parser that ends with the exit code of its command where the arguments are wrong: 2 says "fails" of a check."""
 
     wrong_usage = 2
+    # The shell goes on: there it raises.
+    on_error: Callable[[str], NoReturn] | None = None
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit."""
+        if self.on_error is not None:
+            self.on_error(message)
         self.print_usage(sys.stderr)
         self.exit(self.wrong_usage, f"{self.prog}: error: {message}\n")
+
+
+def command_parsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:
+    """Return the parsers of the commands, or of the actions, that a parser has."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return action.choices
+    return {}
+
+
+def takes_path(action: argparse.Action) -> bool:
+    """Return whether an argument is a file or a folder."""
+    # PATH of [NAME=]PATH, and of PATH SQL.
+    words = str(action.metavar or "").rpartition("]")[2].split()
+    return not _PATHS.isdisjoint(words)
 
 
 def add_names(parser: argparse.ArgumentParser) -> None:

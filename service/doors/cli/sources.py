@@ -21,7 +21,7 @@ from service.query.encode import printable
 
 
 def catalog_of(
-    sources: Sequence[str | Root],
+    sources: Sequence[str | Root | Catalog],
     options: Namespace,
     *,
     option: str = "",
@@ -32,7 +32,7 @@ def catalog_of(
     """Open the catalog of savepoints or folders, with what `--uids`, `--state-info` and `--jar` know of them.
 
     Args:
-        sources: each `[name=]PATH`, or parsed already.
+        sources: each `[name=]PATH`, or parsed already; or one catalog that is open already, which is the answer.
         options: the parsed command line.
         option: the one that gives the sources, to show how they are labelled.
         rescan_after_s: seconds between two searches for new savepoints; None to search once.
@@ -44,6 +44,8 @@ def catalog_of(
         InvalidSettingError: a setting has a wrong value.
         WrongUsageError: two sources have one name, or one is inside another.
     """
+    if len(sources) == 1 and isinstance(sources[0], Catalog):
+        return sources[0]
     uids = read_uids(options.uids) if options.uids else ()
     settings = settings_of(vars(options), os.environ)
     roots = roots_of(sources)
@@ -121,12 +123,15 @@ def no_savepoint(path: str) -> NotASavepointError:
     )
 
 
-def roots_of(sources: Iterable[str | Root]) -> list[Root]:
+def roots_of(sources: Iterable[str | Root | Catalog]) -> list[Root]:
     """Parse each `[name=]PATH`. A path that exists wins over a name: folders may have `=` in their names."""
     roots = []
     for source in sources:
         if isinstance(source, Root):
             roots.append(source)
+            continue
+        if isinstance(source, Catalog):
+            roots += [Root(path=one.path) for one in source.known()]
             continue
         name, separator, path = source.partition("=")
         named = bool(separator) and "/" not in name and not os.path.exists(source)

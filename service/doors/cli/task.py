@@ -28,12 +28,14 @@ from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import printable, size_text
 from service.query.engines.registry import open_engines
 from service.tasks.registry import TASKS
+from service.tasks.request import TaskRequest
 from service.tasks.task import Context, Outcome, Task
 
 if TYPE_CHECKING:
     from catalog import Catalog
     from service.query.serving.group import QueryGroup
     from service.query.serving.query import Query
+    from service.query.serving.registry import Queries
     from service.query.serving.request import QueryRequest
 
 _TEXT, _JSON = "text", "json"
@@ -65,18 +67,39 @@ def main(options: Namespace) -> int:
 
 def _run(task: Task[Any, Any], options: Namespace) -> int:
     asked = request_of(task.request, options)
-    format_name = output_format(options.format, options.output) if task.columns else options.format
+    if task.columns:
+        output_format(options.format, options.output)  # before anything is read
     found = settings_of(vars(options), os.environ, UNLIMITED)
     log_compilation()
     catalog = catalog_of([options.path], options, cache=cache_of(found, writes=False))
-    with (
-        closing(_Statements(catalog, found)) as statements,
-        ProgressLine(lambda: statements.progress(options.command)) as progress,
-    ):
+    with closing(_Statements(catalog, found)) as statements:
+        return _answer(task, asked, options, statements, found)
+
+
+def answer(
+    task: Task[Any, Any], asked: TaskRequest, options: Namespace, queries: Queries, settings: Settings
+) -> int:
+    """Run a use case over open savepoints, show its outcome, and return its exit code.
+
+    Args:
+        task: the use case.
+        asked: its request.
+        options: the command, its format and its output.
+        queries: over the savepoints.
+        settings: the limits.
+    """
+    return _answer(task, asked, options, _Statements(queries.catalog, settings, queries), settings)
+
+
+def _answer(
+    task: Task[Any, Any], asked: TaskRequest, options: Namespace, statements: _Statements, settings: Settings
+) -> int:
+    format_name = output_format(options.format, options.output) if task.columns else options.format
+    with ProgressLine(lambda: statements.progress(options.command)) as progress:
         shown = _Shown(task, format_name, options.output, progress)
         context = Context(
-            catalog=catalog,
-            settings=found,
+            catalog=statements.catalog,
+            settings=settings,
             start=statements.start,
             request=_asked,
             is_alone=True,
@@ -102,10 +125,12 @@ class _Statements:
     Args:
         catalog: the databases.
         settings: the limits.
+        queries: what runs them, if it is open already.
     """
 
-    def __init__(self, catalog: Catalog, settings: Settings) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: Catalog, settings: Settings, queries: Queries | None = None) -> None:
+        self.catalog = catalog
+        self._queries = queries
         self._settings = settings
         self._group: QueryGroup | None = None
         self._opened = ExitStack()
@@ -120,10 +145,12 @@ class _Statements:
             from service.query.serving.group import QueryGroup
             from service.query.serving.registry import Queries
 
-            load_machine()
-            engines = open_engines(self._settings)
-            queries = Queries(self._catalog, engines, self._settings)
-            self._group = QueryGroup(self._opened.enter_context(closing(queries)))
+            queries = self._queries
+            if queries is None:
+                load_machine()
+                opened = Queries(self.catalog, open_engines(self._settings), self._settings)
+                queries = self._opened.enter_context(closing(opened))
+            self._group = QueryGroup(queries)
         return self._group.start(request)
 
     def progress(self, command: str) -> str:

@@ -8,6 +8,7 @@ pipe.py         a pipe or a file: its statements, one after the other
 console.py      run statements and commands; errors as one line
 view.py         how answers are shown, and where they go
 dotcommands.py  the commands that begin with a dot
+taskcommands.py the use cases among them: .lookup, .history, .diff, .xray, .check, …
 scripts.py      the lines of files with statements
 statements.py   a text → its statements; a line → its command
 completion.py   what may stand at the cursor

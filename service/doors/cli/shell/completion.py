@@ -2,7 +2,7 @@
 
 | before the cursor | completes |
 |---|---|
-| `.mo`, `.mode c` | commands, what their argument may be; files |
+| `.mo`, `.mode c`, `.check --b` | commands, what their argument may be, options; files |
 | `FROM agg`, `DESCRIBE agg`, `JOIN "win-` | tables and databases |
 | `"chk-42".agg` | tables of that database |
 | `a.va`, `aggregate.va` | columns of that table |
@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
+from service.doors.cli.parser import takes_path
 from service.doors.cli.shell.console import Console
 from service.doors.cli.shell.dotcommands import COMMANDS
 from service.doors.cli.shell.names import Names
 from service.doors.cli.shell.statements import command_of, statements_of
+from service.doors.cli.shell.taskcommands import parser_of
 from service.query.encode import printable
 from service.query.sql.schemas.definitions import as_identifier
 
@@ -116,6 +118,9 @@ class ConsoleCompleter(Completer):
         if command.name in _PATHS:
             yield from self._paths.get_completions(Document(typed), event)
             return
+        if command.is_task:
+            yield from self._of_task(command.name[1:], typed, event)
+            return
         values: Sequence[str] = command.values
         if command.name == ".database":
             values = self._names.databases
@@ -123,11 +128,24 @@ class ConsoleCompleter(Completer):
             values = self._names.tables()
         elif command.name == ".help":
             values = list(COMMANDS)
-        bare = typed.lstrip('"')
-        for value in values:
-            if value.casefold().startswith(bare.casefold()):
-                shown = f'"{value}"' if re.search(r"[\s'\"\\]", value) else value
-                yield Completion(shown, -len(typed), display=printable(value))
+        yield from _values(values, typed)
+
+    def _of_task(self, name: str, typed: str, event: CompleteEvent) -> Iterator[Completion]:
+        """Yield what the last of the arguments of a use case may be."""
+        *before, last = re.split(r"\s+", typed)
+        options = {
+            flag: one for one in parser_of(self._console, name)._actions for flag in one.option_strings
+        }
+        previous = options.get(before[-1]) if before else None
+        if previous is not None and previous.nargs != 0:
+            if previous.choices is not None:
+                yield from _values([str(one) for one in previous.choices], last)
+            elif takes_path(previous):
+                yield from self._paths.get_completions(Document(last), event)
+        elif last.startswith("-"):
+            yield from _values([flag for flag in options if flag.startswith("--")], last)
+        elif name == "diff":
+            yield from _values(self._names.databases, last)
 
     def _of_statement(self, before: str, behind: str) -> Iterator[Completion]:
         tokens = _tokens(before)
@@ -188,6 +206,15 @@ class ConsoleCompleter(Completer):
                 for field, kind in self._names.fields(source.database, source.table, rest):
                     yield from _matching([field], typed, typed, kind)
         yield from _matching(self._names.tables(last), typed, typed, "table")
+
+
+def _values(values: Iterable[str], typed: str) -> Iterator[Completion]:
+    """Yield the values that begin as what is typed, in quotation marks where they need them."""
+    bare = typed.lstrip('"')
+    for value in values:
+        if value.casefold().startswith(bare.casefold()):
+            shown = f'"{value}"' if re.search(r"[\s'\"\\]", value) else value
+            yield Completion(shown, -len(typed), display=printable(value))
 
 
 def _tokens(text: str) -> list[_Token]:

@@ -12,6 +12,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from service.doors.cli.query import queries_of, show_answer
 from service.doors.cli.shell.dotcommands import run_command
 from service.doors.cli.shell.scripts import lines_of
 from service.doors.cli.shell.statements import command_of, statements_of
+from service.doors.cli.shell.taskcommands import ReportedError
 from service.doors.cli.shell.view import View
 from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import counted, printable
@@ -65,6 +67,8 @@ class Console:
     Attributes:
         catalog: the databases.
         view: how answers are shown.
+        options: the parsed command line.
+        settings: the limits.
         is_over: True once no more statements are wanted.
 
     Raises:
@@ -81,22 +85,22 @@ class Console:
             output_format(options.format, options.output)
         # What the catalog logs for a service, the answers say here.
         logging.getLogger("savepointdb").addHandler(logging.NullHandler())
-        self._options = options
+        self.options = options
         self._is_terminal = is_terminal
-        self._settings = settings_of(vars(options), os.environ, UNLIMITED)
-        self._queries: Queries | None = None
+        self.settings = settings_of(vars(options), os.environ, UNLIMITED)
+        self._open: Queries | None = None
         self._depth = 0
         self.is_over = False
         self.catalog = catalog_of(
             options.paths,
             options,
             # Whoever stays sees new checkpoints come.
-            rescan_after_s=self._settings.storage.rescan_after_s if is_terminal else None,
-            cache=cache_of(self._settings, writes=is_terminal),
+            rescan_after_s=self.settings.storage.rescan_after_s if is_terminal else None,
+            cache=cache_of(self.settings, writes=is_terminal),
         )
         self.view = View(
             mode=options.format,
-            dialect=dialect_of(options, self._settings.queries.compat),
+            dialect=dialect_of(options, self.settings.queries.compat),
             engine=options.engine,
             allows_partial=options.allow_partial,
             max_rows=options.max_rows,
@@ -159,6 +163,40 @@ class Console:
         """
         self._show(sql, DIALECT)
 
+    @property
+    def queries(self) -> Queries:
+        """Runs statements."""
+        if self._open is None:
+            has_deadline = self.view.timeout_s is not None
+            self._open = queries_of(self.catalog, self.settings, has_deadline=has_deadline)
+        return self._open
+
+    def answer(self, action: Callable[[], None]) -> None:
+        """Do something whose standard output is an answer: it goes where the answers of statements go.
+
+        Raises:
+            WrongUsageError: the answer cannot be written.
+        """
+        view = self.view
+        view.check()
+        began = time.monotonic()
+        output = view.output
+        if output is None:
+            action()
+        else:
+            try:
+                with (
+                    open(output, "a" if view.appends else "w", encoding="utf-8") as file,
+                    redirect_stdout(file),
+                ):
+                    action()
+            except OSError as error:
+                raise WrongUsageError(f"cannot write {printable(output)}: {error.strerror}") from error
+        view.answered()
+        if output is not None:
+            self.tell(f"written to {printable(output)}{view.contradiction}")
+        self._show_time(began)
+
     def run_saved(self, name: str, given: Mapping[str, str]) -> None:
         """Run a saved query, with texts for its parameters.
 
@@ -166,7 +204,7 @@ class Console:
             WrongUsageError: no file of saved queries was given.
             QueryError: there is no such query, or a parameter is missing or unknown.
         """
-        path = self._settings.queries.saved_queries
+        path = self.settings.queries.saved_queries
         if not path:
             raise WrongUsageError("expected --saved-queries, the file of the saved query")
         query = SavedQueries(path).get(name)
@@ -188,8 +226,8 @@ class Console:
 
     def close(self) -> None:
         """Close the engines."""
-        if self._queries is not None:
-            self._queries.close()
+        if self._open is not None:
+            self._open.close()
 
     def _first_database(self, name: str | None) -> str | None:
         """Return the database that tables without one are of; None if statements must name theirs."""
@@ -239,8 +277,6 @@ class Console:
     ) -> None:
         view = self.view
         view.check()
-        if self._queries is None:
-            self._queries = queries_of(self.catalog, self._settings, has_deadline=view.timeout_s is not None)
         request = QueryRequest(
             sql=sql,
             engine=view.engine,
@@ -256,7 +292,7 @@ class Console:
         began = time.monotonic()
         output = view.output
         record = show_answer(
-            self._queries,
+            self.queries,
             request,
             format_name=view.format,
             path=output,
@@ -269,19 +305,24 @@ class Console:
             self.tell(
                 f"{counted(record.row_count, 'row')} written to {printable(output)}{view.contradiction}"
             )
-        if view.shows_time:
+        self._show_time(began)
+
+    def _show_time(self, began: float) -> None:
+        if self.view.shows_time:
             print(f"time: {time.monotonic() - began:,.3f} s", file=sys.stderr)
 
     def _attempted(self, action: Callable[[], None]) -> int:
         """Run an action; report its error as commands do, and return the exit code."""
         try:
-            code = ended(lambda _: self._until_cut(action), self._options)
+            code = ended(lambda _: self._until_cut(action), self.options)
         except _FailedFileError as error:
             if error.code != INTERRUPTED:
                 print(f"savepointdb: {error}", file=sys.stderr)
             return error.code
+        except ReportedError as error:
+            return error.code
         except Exception as error:  # libraries raise anything, and the next statement may be fine
-            return unexpected(error, verbose=self._options.verbose)
+            return unexpected(error, verbose=self.options.verbose)
         if code == INTERRUPTED:
             self.tell("savepointdb: cancelled")
         return code

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from catalog import Catalog
 from catalog.errors import near_names
 from service.doors.cli.outcome import WrongUsageError
 from service.doors.cli.output import write_lines
 from service.doors.cli.parser import DIALECTS, FORMATS
 from service.doors.cli.query import named_values
+from service.doors.cli.shell import taskcommands
 from service.doors.cli.shell.statements import command_of
-from service.doors.cli.shell.view import View
 from service.query.encode import printable
 from service.query.engines import registry
 from service.query.sql.edits import quoted
@@ -28,11 +27,9 @@ from service.query.sql.literals import text_constant
 from service.query.sql.schemas.named import schema_called
 
 
-class Console(Protocol):
+class Console(taskcommands.Console, Protocol):
     """What commands work on: `service.doors.cli.shell.console`."""
 
-    catalog: Catalog
-    view: View
     is_over: bool
 
     def ask(self, sql: str) -> None:
@@ -40,6 +37,9 @@ class Console(Protocol):
 
     def use(self, name: str) -> None:
         """Let tables that name no database be those of another one."""
+
+    def answer(self, action: Callable[[], None]) -> None:
+        """Do something whose standard output is an answer."""
 
     def run_saved(self, name: str, given: Mapping[str, str]) -> None:
         """Run a saved query."""
@@ -49,6 +49,7 @@ class Console(Protocol):
 
 
 _NEAR = 2
+_MOST_WORDS = 1 << 10
 _ALL, _AUTO = "all", "auto"
 
 
@@ -87,6 +88,7 @@ class DotCommand:
         values: what its argument may be; empty if that is not known before.
         least_arguments: how many it needs.
         most_arguments: how many it takes.
+        is_task: True for a use case, which has options.
     """
 
     name: str
@@ -96,13 +98,16 @@ class DotCommand:
     values: tuple[str, ...] = ()
     least_arguments: int = 0
     most_arguments: int = 1
+    is_task: bool = False
 
 
 def _command_called(name: str) -> DotCommand:
     """Return the command of a name, or of the beginning of one."""
     folded = name.casefold()
     begun = [command for known, command in COMMANDS.items() if known.startswith(folded)]
-    found = COMMANDS.get(folded) or (begun[0] if len(begun) == 1 else None)
+    # `.h` is `.help`, whatever use cases begin so.
+    own = [command for command in begun if not command.is_task] or begun
+    found = COMMANDS.get(folded) or (own[0] if len(own) == 1 else None)
     if found is not None:
         return found
     near = [command.name for command in begun] or [
@@ -149,12 +154,18 @@ def _help(console: Console, _: DotCommand, words: list[str]) -> None:
     heads = [f"{command.name} {command.arguments}".rstrip() for command in wanted]
     widest = max(map(len, heads))
     lines = [f"{head:<{widest}}  {command.meaning}" for head, command in zip(heads, wanted, strict=True)]
+    if words and wanted[0].is_task:
+        lines += ["", *taskcommands.help_lines(console, wanted[0].name[1:])]
     if not words:
         lines += [
             "",
             "Everything else is SQL, up to the next semicolon; SHOW TABLES, DESCRIBE and SUMMARIZE are, too.",
         ]
     write_lines(lines, None)
+
+
+def _run_task(console: Console, command: DotCommand, words: list[str]) -> None:
+    console.answer(lambda: taskcommands.run_task(console, command.name[1:], words))
 
 
 def _tables(console: Console, _: DotCommand, words: list[str]) -> None:
@@ -321,99 +332,110 @@ _PSQL: Mapping[str, str] = {
     "\\timing": ".timer",
     "\\x": ".mode line",
 }
-COMMANDS: Mapping[str, DotCommand] = {
-    command.name: command
-    for command in (
-        DotCommand(
-            name=".database",
-            arguments="NAME",
-            meaning="Choose the database of tables that name none, as USE does.",
-            run=_use,
-        ),
-        DotCommand(name=".databases", meaning="List the databases.", run=_databases, most_arguments=0),
-        DotCommand(
-            name=".dialect",
-            arguments="|".join(DIALECTS),
-            meaning="Choose the dialect of the statements.",
-            run=_dialect,
-            values=DIALECTS,
-        ),
-        DotCommand(
-            name=".engine",
-            arguments="|".join(registry.choices()),
-            meaning="Choose the engine that runs the statements.",
-            run=_engine,
-            values=tuple(registry.choices()),
-        ),
-        DotCommand(name=".exit", meaning="Leave, as Ctrl-D does.", run=_quit, most_arguments=0),
-        DotCommand(name=".help", arguments="[COMMAND]", meaning="Show the commands.", run=_help),
-        DotCommand(
-            name=".maxrows",
-            arguments="N|all",
-            meaning="Show at most so many rows of an answer on the terminal.",
-            run=_most_rows,
-        ),
-        DotCommand(
-            name=".mode",
-            arguments="|".join(FORMATS),
-            meaning="Choose the format of answers; arrow and parquet are for files.",
-            run=_mode,
-            values=FORMATS,
-        ),
-        DotCommand(
-            name=".once",
-            arguments="FILE",
-            meaning="Write the next answer to a file, in the format that its suffix names; what it has is lost.",
-            run=_once,
-            least_arguments=1,
-        ),
-        DotCommand(
-            name=".output",
-            arguments="[FILE]",
-            meaning="Write answers to a file from now on, in the format that its suffix names; without a file, to the terminal again.",
-            run=_output,
-        ),
-        DotCommand(name=".quit", meaning="Leave, as Ctrl-D does.", run=_quit, most_arguments=0),
-        DotCommand(
-            name=".read",
-            arguments="FILE",
-            meaning="Run the statements of a file.",
-            run=_read,
-            least_arguments=1,
-        ),
-        DotCommand(
-            name=".run",
-            arguments="NAME [PARAMETER=VALUE …]",
-            meaning="Run a saved query of --saved-queries.",
-            run=_run_saved,
-            least_arguments=1,
-            most_arguments=1 << 10,
-        ),
-        DotCommand(
-            name=".schema",
-            arguments="[TABLE]",
-            meaning="Show the columns of a table, or of all, as CREATE TABLE statements.",
-            run=_schema,
-        ),
-        DotCommand(name=".show", meaning="Show what is chosen.", run=_show, most_arguments=0),
-        DotCommand(
-            name=".tables",
-            arguments="[PATTERN]",
-            meaning="List the tables of the database; those that have a text in their names, or fit a pattern such as agg%.",
-            run=_tables,
-        ),
-        DotCommand(
-            name=".timer",
-            arguments="on|off",
-            meaning="Show how long each statement takes.",
-            run=_timer,
-            values=("on", "off"),
-        ),
-        DotCommand(
-            name=".width",
-            arguments="N|auto",
-            meaning="Show tables in so many characters a line; auto takes the width of the terminal.",
-            run=_width,
-        ),
+_OWN = (
+    DotCommand(
+        name=".database",
+        arguments="NAME",
+        meaning="Choose the database of tables that name none, as USE does.",
+        run=_use,
+    ),
+    DotCommand(name=".databases", meaning="List the databases.", run=_databases, most_arguments=0),
+    DotCommand(
+        name=".dialect",
+        arguments="|".join(DIALECTS),
+        meaning="Choose the dialect of the statements.",
+        run=_dialect,
+        values=DIALECTS,
+    ),
+    DotCommand(
+        name=".engine",
+        arguments="|".join(registry.choices()),
+        meaning="Choose the engine that runs the statements.",
+        run=_engine,
+        values=tuple(registry.choices()),
+    ),
+    DotCommand(name=".exit", meaning="Leave, as Ctrl-D does.", run=_quit, most_arguments=0),
+    DotCommand(name=".help", arguments="[COMMAND]", meaning="Show the commands.", run=_help),
+    DotCommand(
+        name=".maxrows",
+        arguments="N|all",
+        meaning="Show at most so many rows of an answer on the terminal.",
+        run=_most_rows,
+    ),
+    DotCommand(
+        name=".mode",
+        arguments="|".join(FORMATS),
+        meaning="Choose the format of answers; arrow and parquet are for files.",
+        run=_mode,
+        values=FORMATS,
+    ),
+    DotCommand(
+        name=".once",
+        arguments="FILE",
+        meaning="Write the next answer to a file, in the format that its suffix names; what it has is lost.",
+        run=_once,
+        least_arguments=1,
+    ),
+    DotCommand(
+        name=".output",
+        arguments="[FILE]",
+        meaning="Write answers to a file from now on, in the format that its suffix names; without a file, to the terminal again.",
+        run=_output,
+    ),
+    DotCommand(name=".quit", meaning="Leave, as Ctrl-D does.", run=_quit, most_arguments=0),
+    DotCommand(
+        name=".read",
+        arguments="FILE",
+        meaning="Run the statements of a file.",
+        run=_read,
+        least_arguments=1,
+    ),
+    DotCommand(
+        name=".run",
+        arguments="NAME [PARAMETER=VALUE …]",
+        meaning="Run a saved query of --saved-queries.",
+        run=_run_saved,
+        least_arguments=1,
+        most_arguments=_MOST_WORDS,
+    ),
+    DotCommand(
+        name=".schema",
+        arguments="[TABLE]",
+        meaning="Show the columns of a table, or of all, as CREATE TABLE statements.",
+        run=_schema,
+    ),
+    DotCommand(name=".show", meaning="Show what is chosen.", run=_show, most_arguments=0),
+    DotCommand(
+        name=".tables",
+        arguments="[PATTERN]",
+        meaning="List the tables of the database; those that have a text in their names, or fit a pattern such as agg%.",
+        run=_tables,
+    ),
+    DotCommand(
+        name=".timer",
+        arguments="on|off",
+        meaning="Show how long each statement takes.",
+        run=_timer,
+        values=("on", "off"),
+    ),
+    DotCommand(
+        name=".width",
+        arguments="N|auto",
+        meaning="Show tables in so many characters a line; auto takes the width of the terminal.",
+        run=_width,
+    ),
+)
+_OF_TASKS = (
+    DotCommand(
+        name=f".{name}",
+        arguments=arguments,
+        meaning=summary,
+        run=_run_task,
+        most_arguments=_MOST_WORDS,
+        is_task=True,
     )
+    for name, arguments, summary in taskcommands.task_commands()
+)
+COMMANDS: Mapping[str, DotCommand] = {
+    command.name: command for command in sorted((*_OWN, *_OF_TASKS), key=lambda command: command.name)
 }

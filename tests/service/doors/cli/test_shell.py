@@ -382,8 +382,123 @@ def test_help_has_a_line_for_each_command(pipe: Callable[..., Piped]) -> None:
         ".maxrows",
         ".width",
         ".quit",
+        ".lookup",
+        ".history",
+        ".diff",
+        ".xray",
+        ".check",
     } <= {line.split()[0] for line in lines[:-2]}
     assert one.startswith(".mode table|line|markdown|html|json|jsonl|csv|arrow|parquet  Choose the format")
+
+
+# ---- use cases ----
+
+
+def test_use_cases_run_over_the_database_that_is_chosen(pipe: Callable[..., Piped]) -> None:
+    script = """
+        .lookup key_662
+        .history key_662 --last 1
+        .diff --key key_521
+        .database checkpoint__chk-1
+        .lookup key_662
+        .diff checkpoint__chk-2 --state aggregate__count --key key_521
+        SELECT 1 AS done;
+        """
+
+    seen = pipe(script, "--format", "jsonl", path=str(JOB))
+
+    rows = [json.loads(line) for line in seen.output.splitlines()]
+    assert (seen.code, seen.errors) == (0, "")
+    assert [(row.get("database"), row.get("value")) for row in rows] == [
+        ("checkpoint__chk-2", 11290),
+        ("checkpoint__chk-2", 11290),
+        (None, None),
+        ("checkpoint__chk-1", 6774),
+        (None, None),
+        (None, None),
+    ]
+    assert [(row["value_before"], row["value_after"]) for row in (rows[2], rows[4])] == [(46, 78), (78, 46)]
+    assert rows[-1] == {"done": 1}
+
+
+def test_use_cases_answer_as_their_commands_do(
+    pipe: Callable[..., Piped], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    newest = f"{JOB}/chk-2"
+    for line, command in (
+        (".xray --quick", ["xray", newest, "--quick"]),
+        (".check", ["check", newest]),
+        (
+            ".bisect 'SELECT 1 FROM aggregate LIMIT 1'",
+            ["bisect", str(JOB), "SELECT 1 FROM aggregate LIMIT 1"],
+        ),
+    ):
+        seen = pipe(f".mode json\n{line}\n", path=str(JOB)).output
+        cli.main([*command, "--format", "json"])
+        expected = capfdbinary.readouterr().out.replace(b'"chk-2', b'"checkpoint__chk-2')
+        assert seen == expected
+
+
+def test_answers_of_use_cases_go_where_those_of_statements_go(
+    pipe: Callable[..., Piped], tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.csv"
+    seen = pipe(
+        f".output {path}\n.lookup key_662\nSELECT 1 AS one;\n.lookup key_521\n.output\nSELECT 2 AS two;\n"
+    )
+
+    assert (seen.code, seen.output.split()) == (0, [b"two", "───".encode(), b"2"])
+    assert path.read_bytes().splitlines() == [
+        b'"database","operator","state","kind","namespace","map_key","list_index","value"',
+        b'"native","aggregate","count","VALUE",,,,"11290"',
+        b'"one"',
+        b"1",
+        b'"database","operator","state","kind","namespace","map_key","list_index","value"',
+        b'"native","aggregate","count","VALUE",,,,"78"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        (
+            ".lookup",
+            2,
+            ".lookup: the following arguments are required: KEY (.help lookup shows its arguments)",
+        ),
+        (".lookup a b", 2, ".lookup: unrecognized arguments: b (.help lookup shows its arguments)"),
+        (".lookup nothing", 1, "no state has the key 'nothing'"),
+        (".check --backend x", 2, ".check: argument --backend: invalid choice: 'x'"),
+        (".check --against /nothing/there", 4, "/nothing/there"),
+        (".diff", 2, ".diff: native is the first savepoint of its job: name another one"),
+        (".diff nativ", 1, "there is no database 'nativ' (did you mean \"native\"?)"),
+        (".xray --nothing", 2, ".xray: unrecognized arguments: --nothing"),
+    ],
+)
+def test_a_use_case_that_fails_ends_a_script(
+    pipe: Callable[..., Piped], line: str, code: int, message: str
+) -> None:
+    seen = pipe(f"{line}\nSELECT 1;\n")
+
+    assert (seen.code, seen.output) == (code, b"")
+    assert seen.errors.startswith("savepointdb: ")
+    assert message in seen.errors
+    assert seen.errors.count("\n") == 1
+
+
+def test_help_of_a_use_case_shows_its_options(pipe: Callable[..., Piped]) -> None:
+    seen = pipe(".help lookup\n").output.decode()
+
+    assert seen.startswith(
+        ".lookup KEY  Show all states and timers of one key.\n\nusage: .lookup KEY [option …]\n"
+    )
+    assert pipe(".lookup --help\n").output.decode() in seen
+
+
+def test_a_beginning_means_a_command_of_the_shell_first(pipe: Callable[..., Piped]) -> None:
+    assert pipe(".h\n").output == pipe(".help\n").output
+    assert pipe(".di trino\n").code == 0
+    assert b"11290" in pipe(".l key_662\n").output
 
 
 # ---- where statements end ----
@@ -533,6 +648,19 @@ def complete(console: Console) -> Callable[[str], dict[str, str]]:
         (".schema aggregate__c|", [".schema aggregate__count"]),
         (".database lat|", [".database latest"]),
         (".frob x|", []),
+        (".xr|", [".xray"]),
+        (
+            ".lookup --f|",
+            [".lookup --format", ".lookup --file-cache-directory", ".lookup --file-cache-bytes"],
+        ),
+        (".lookup key_1 --format js|", [".lookup key_1 --format json", ".lookup key_1 --format jsonl"]),
+        (".check --backend r|", [".check --backend rocksdb"]),
+        (".diff lat|", [".diff latest"]),
+        (".xray |", []),
+        (
+            f".check --against {FLINK}/wordcount-rocksdb-sav|",
+            [f".check --against {FLINK}/wordcount-rocksdb-savepoints"],
+        ),
     ],
 )
 def test_what_may_stand_at_the_cursor(

@@ -1,0 +1,207 @@
+"""The use cases as commands of the shell: `.lookup KEY`, `.xray`, … with the options of the commands that are called so.
+
+They are about the database that is chosen, or about its job. Answers go where those of statements go, `.mode json` included; an answer such
+as "they differ" is no error, and does not end a script.
+"""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import NoReturn, Protocol
+
+from catalog import Catalog, CatalogError, Database
+from catalog.jobs.grouping import earlier_than
+from service.base.settings import Settings
+from service.doors.cli.options import request_of
+from service.doors.cli.outcome import INTERRUPTED, OK, WrongUsageError
+from service.doors.cli.output import suffix_format
+from service.doors.cli.parser import CommandParser, command_parsers
+from service.doors.cli.shell.view import View
+from service.doors.cli.task import answer
+from service.query.serving.registry import Queries
+from service.tasks.registry import CLI, TASKS, tasks_at
+
+
+class Console(Protocol):
+    """What use cases work on: `service.doors.cli.shell.console`."""
+
+    catalog: Catalog
+    view: View
+    options: Namespace
+    settings: Settings
+
+    @property
+    def queries(self) -> Queries:
+        """Runs statements."""
+
+
+class ReportedError(Exception):
+    """A command failed, and has said why.
+
+    Args:
+        code: the exit code.
+    """
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"exit code {code}")
+        self.code = code
+
+
+def run_task(console: Console, name: str, words: Sequence[str]) -> None:
+    """Run a use case and show its outcome on standard output.
+
+    Args:
+        console: has the savepoints.
+        name: of the use case.
+        words: its arguments, as on the command line, without PATH.
+
+    Raises:
+        WrongUsageError: the arguments are wrong, or no database is chosen.
+        CatalogError, QueryError, ReaderError: it fails.
+        ReportedError: it failed, and has reported it.
+    """
+    parser = parser_of(console, name)
+    try:
+        options = parser.parse_args(["", *words], _preset(console, name))
+    except SystemExit:
+        return  # --help, which is shown
+    if name in TASKS:
+        task = TASKS[name].load()
+        if getattr(options, "job", "") is None:
+            options.job = _job(console)
+        answer(task, request_of(task.request, options), options, console.queries, console.settings)
+        return
+    command = _COMMANDS[name]
+    command.place(console, options)
+    code = import_module(command.home).main(options)
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if code not in command.answers:
+        raise ReportedError(code)
+
+
+def parser_of(console: Console, name: str) -> CommandParser:
+    """Return the parser of a use case, whose errors are raised."""
+    whole: argparse.ArgumentParser = console.options.parser_of(name)
+    parser = command_parsers(whole)[name]
+    parser.prog = f".{name}"
+    # The database that is chosen stands in place of the first argument.
+    first, *others = [one for one in parser._actions if not one.option_strings]
+    first.help = argparse.SUPPRESS
+    named = [f"[{one.metavar}]" if one.nargs == "?" else str(one.metavar) for one in others]
+    parser.usage = " ".join([parser.prog, *named, "[option …]"])
+    parser.on_error = _wrong(parser.prog)
+    return parser
+
+
+def _wrong(prog: str) -> Callable[[str], NoReturn]:
+    def wrong(message: str) -> NoReturn:
+        raise WrongUsageError(f"{prog}: {message} (.help {prog[1:]} shows its arguments)")
+
+    return wrong
+
+
+def help_lines(console: Console, name: str) -> list[str]:
+    """Return what a use case takes."""
+    return parser_of(console, name).format_help().rstrip().splitlines()
+
+
+def _preset(console: Console, name: str) -> Namespace:
+    """Return what the shell knows already: its options, and what was chosen since."""
+    view = console.view
+    known = vars(console.options) | {
+        "command": name,
+        "format": view.mode or suffix_format(view.output),
+        "output": None,
+        "database": _database(console).name,
+        "engine": view.engine,
+    }
+    return Namespace(**known)
+
+
+def _database(console: Console) -> Database:
+    """Return the database that is chosen."""
+    if console.view.database is None:
+        raise WrongUsageError("no database is chosen: .database NAME chooses one, .databases lists them")
+    return console.catalog.database(console.view.database)
+
+
+def _job(console: Console) -> str | None:
+    """Return the job of the database that is chosen; None if it has none."""
+    database = _database(console)
+    return next((job.name for job in console.catalog.jobs() if database in job.databases), None)
+
+
+class _Command:
+    """A use case that is not among `TASKS`: its command runs over catalogs in place of paths.
+
+    Args:
+        home: the module of the command.
+        place: sets them.
+        answers: the exit codes that are no failures.
+    """
+
+    def __init__(
+        self,
+        home: str,
+        place: Callable[[Console, Namespace], None],
+        answers: frozenset[int] = frozenset({OK}),
+    ) -> None:
+        self.home, self.place, self.answers = home, place, answers
+
+
+def _one(console: Console, options: Namespace) -> None:
+    options.path = Catalog.of([_database(console)])
+
+
+def _whole_job(console: Console, options: Namespace) -> None:
+    options.path = console.catalog
+    options.job = options.job or _job(console)
+
+
+def _two(console: Console, options: Namespace) -> None:
+    """Compare with another database, or with another path; without one with the savepoint before it in its job."""
+    after = _database(console)
+    other: str | None = options.after
+    options.after = Catalog.of([after])
+    if other is None:
+        earlier = earlier_than(after, console.catalog.jobs())
+        if not earlier:
+            raise WrongUsageError(f".diff: {after.name} is the first savepoint of its job: name another one")
+        options.before = Catalog.of([earlier[0]])
+        return
+    try:
+        options.before = Catalog.of([console.catalog.database(other)])
+    except CatalogError:
+        if "/" not in other:
+            raise
+        options.before = other
+
+
+_COMMANDS: Mapping[str, _Command] = {
+    "check": _Command("service.doors.cli.check", _one, frozenset(range(4))),
+    "diff": _Command("service.doors.cli.diff", _two, frozenset({0, 1})),
+    "history": _Command("service.doors.cli.jobs.history", _whole_job),
+}
+_SUMMARIES = {
+    "check": "Check whether the savepoint restores in a job.",
+    "diff": "Show the differences to another savepoint.",
+    "history": "Show one key in all checkpoints of the job.",
+}
+_ARGUMENTS = {
+    "bisect": "SQL",
+    "check": "[--against X]",
+    "diff": "[OTHER]",
+    "history": "KEY",
+    "lookup": "KEY",
+}
+
+
+def task_commands() -> Iterator[tuple[str, str, str]]:
+    """Yield each use case of the shell: its name, its arguments, and what it does."""
+    summaries = _SUMMARIES | {name: task.summary for name, task in tasks_at(CLI)}
+    for name, summary in sorted(summaries.items()):
+        yield name, _ARGUMENTS.get(name, ""), summary
