@@ -190,21 +190,39 @@ def parser_of(only: str | None = None) -> argparse.ArgumentParser:
         only: the command that needs its arguments, because adding those of all takes 6 ms; None for all.
     """
     parser = CommandParser(
-        prog="savepointdb", description="SQL over Apache Flink savepoints and checkpoints, without Flink."
+        prog="savepointdb",
+        usage="savepointdb COMMAND …  or  savepointdb [NAME=]PATH…, which opens a shell",
+        description="SQL over Apache Flink savepoints and checkpoints, without Flink.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.wrong_usage = _WRONG_USAGE.get(only or "", parser.wrong_usage)
     parser.add_argument(
         "--version", action=VersionAction, nargs=0, help="Show version, commit and formats, and exit."
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, (summary, add_arguments) in _commands().items():
-        command = commands.add_parser(name, help=summary, description=summary)
+    known = _commands()
+    parser.epilog = _listed({name: summary for name, (summary, _) in known.items()})
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, prog=parser.prog, help=argparse.SUPPRESS
+    )
+    for name, (summary, add_arguments) in known.items():
+        command = commands.add_parser(name, description=summary)
         command.wrong_usage = parser.wrong_usage
         if only in (None, name):
             command.usage = _USAGES.get(name)
             add_arguments(command)
             command.add_argument("--verbose", action="store_true", help="Show a traceback with every error.")
     return parser
+
+
+def _listed(summaries: Mapping[str, str]) -> str:
+    """Return the commands in their groups, a line each."""
+    grouped = {name for names in _GROUPS.values() for name in names}
+    groups = {**_GROUPS, "Other": tuple(name for name in summaries if name not in grouped)}
+    lines = []
+    for title, names in groups.items():
+        shown = [f"  {name:<10}  {summaries[name]}" for name in names if name in summaries]
+        lines += ["", f"{title}:", *shown] if shown else []
+    return "\n".join([*lines[1:], "", "Each command has its own --help."])
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
@@ -503,6 +521,13 @@ def _newest_flink() -> str:
     return str(import_module("doctor").NEWEST_FLINK)
 
 
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="The shell: bash, zsh or fish."
+    )
+    parser.set_defaults(parser_of=parser_of)
+
+
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     """Add nothing: the command has no arguments."""
 
@@ -534,31 +559,31 @@ _FOLDERS = {
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
-    "shell": ("Open a shell over savepoints: savepointdb PATH does, too.", _add_shell),
+    "shell": ("Open a shell over savepoints.", _add_shell),
     "query": ("Run one SQL statement.", _add_query),
-    "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", arguments.add_diff),
-    "history": ("Show all states and timers of one key in all checkpoints of a job.", _add_own("history")),
-    "check": (
-        "Say whether a savepoint restores in a job, per operator and state, and what to do about it.",
-        _add_own("check"),
-    ),
-    "test": ("Run tests for state: rules over savepoints, or over each new checkpoint.", arguments.add_test),
-    "export": ("Export tables as Parquet files, or as tables of Iceberg or Delta.", add_export),
-    "create": ("Create a savepoint by SQL, from files and queries.", _add_create),
-    "write": ("Change a savepoint by SQL, into a new savepoint that Flink restores.", _add_write),
-    "convert": (
-        "Write states anew that another Flink, or another job, would not restore with equal values.",
-        _add_convert,
-    ),
+    "diff": ("Show the differences between two savepoints.", arguments.add_diff),
+    "history": ("Show one key in all checkpoints of a job.", _add_own("history")),
+    "check": ("Check whether a savepoint restores in a job.", _add_own("check")),
+    "test": ("Test savepoints, or each new checkpoint, against rules.", arguments.add_test),
+    "export": ("Export tables as Parquet files, or as Iceberg or Delta tables.", add_export),
+    "create": ("Create a savepoint by SQL from files and queries.", _add_create),
+    "write": ("Change a savepoint by SQL and write a new one.", _add_write),
+    "convert": ("Rewrite a savepoint for another version of Flink or another job.", _add_convert),
     "savepoint": ("Let a running Flink take a savepoint of a job.", _add_savepoint),
-    "mcp": ("Serve savepoints to an agent, by the Model Context Protocol.", _add_mcp),
-    "doctor-env": (
-        "Check the environment: memory, disk, dependencies, keys, and whether savepoints have their files.",
-        _add_doctor,
-    ),
+    "mcp": ("Serve savepoints to an agent by the Model Context Protocol.", _add_mcp),
+    "doctor-env": ("Check the environment: memory, disk, dependencies, keys and files.", _add_doctor),
     "keys": ("Create, list and revoke API keys.", _add_keys),
-    "stateinfo": ("Describe the states of a savepoint in a file beside it.", _add_stateinfo),
+    "stateinfo": ("Describe the states of a savepoint in a file.", _add_stateinfo),
+    "completion": ("Print a completion script for bash, zsh or fish.", _add_completion),
     "compile": ("Compile the decoder ahead of the first query.", _add_compile),
+}
+# What is in none of them is shown behind them.
+_GROUPS = {
+    "Read": ("query", "shell", "inspect", "lookup", "xray"),
+    "Compare": ("diff", "history", "bisect", "test", "check"),
+    "Write": ("write", "create", "convert", "savepoint", "export"),
+    "Serve": ("serve", "mcp"),
+    "Set up": ("keys", "stateinfo", "doctor-env", "completion", "compile"),
 }
 
 if __name__ == "__main__":

@@ -45,16 +45,16 @@ CLI, HTTP, MCP, PYTHON = DOORS = ("cli", "http", "mcp", "python")
 TASKS: dict[str, RegisteredTask] = {
     "bisect": RegisteredTask(
         "service.tasks.bisect.bisection",
-        "Find the first checkpoint of a job for which a query returns a row.",
+        "Find the first checkpoint for which a query returns a row.",
     ),
     "inspect": RegisteredTask(
         "service.tasks.inspect.inspect",
-        "Show the operators and states of a savepoint, and what does not decode.",
+        "Show the operators and states of a savepoint.",
     ),
     "lookup": RegisteredTask(
         "service.tasks.lookup.lookup", "Show all states and timers of one key.", tool="lookup_key"
     ),
     "xray": RegisteredTask(
-        "service.tasks.xray.xray", "Show how much state there is, where, and how much of it is garbage."
+        "service.tasks.xray.xray", "Show how large state is, where, and how much is garbage."
     ),
 }

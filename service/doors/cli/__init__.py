@@ -11,6 +11,7 @@ exporting/     export tables as Parquet files, or as tables of Iceberg or Delta
 writing/       make new savepoints: create, write, convert, savepoint
 stateinfo.py   describe the states of a savepoint in a file beside it
 mcp.py         serve savepoints to an agent
+completion.py  print a script that completes commands in bash, zsh or fish
 compile.py     compile the decoder
 keys.py        create, list and revoke API keys
 doctor_env.py  check the environment
