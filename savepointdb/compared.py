@@ -12,13 +12,8 @@ from savepointdb.processes import OpenSavepoints
 from service.base.errors import QueryError
 from service.query.encode import printable
 from service.query.serving.request import QueryRequest
-from service.tasks.diff.comparison import (
-    Comparison,
-    comparison_of,
-    gone_or,
-    rows_statement,
-    summary_statement,
-)
+from service.tasks.diff.comparison import Comparison, rows_statement
+from service.tasks.diff.running import Compared, comparison_by
 from service.tasks.diff.text import headline, text_lines
 
 _MORE = '.rows("{}")'
@@ -29,16 +24,13 @@ class DiffResult:
 
     Args:
         opened: runs statements.
-        before, after: names of databases.
+        compared: the databases.
         timeout_s: seconds that each statement may take; None for no limit.
     """
 
-    def __init__(
-        self, opened: OpenSavepoints, before: str, after: str, timeout_s: float | None = None
-    ) -> None:
+    def __init__(self, opened: OpenSavepoints, compared: Compared, timeout_s: float | None = None) -> None:
         self._opened = opened
-        self._before = opened.catalog.database(before)
-        self._after = opened.catalog.database(after)
+        self._compared = compared
         self._timeout_s = timeout_s
         self._summary: Comparison | None = None
 
@@ -50,13 +42,9 @@ class DiffResult:
             SavepointError: a savepoint cannot be read.
         """
         if self._summary is None:
-            answer = self._answer(summary_statement(self._before.name, self._after.name))
             with translated():
-                try:
-                    batches = list(answer.to_reader())
-                    self._summary = comparison_of(self._before, self._after, batches)
-                except QueryError as error:
-                    raise gone_or(error, (self._before, self._after)) from error
+                context = self._opened.context(timeout_s=self._timeout_s)
+                self._summary = comparison_by(self._compared, context)
         return self._summary
 
     @property
@@ -74,7 +62,7 @@ class DiffResult:
         Args:
             table: the name of a table, such as `aggregate__count`, `timers` or `source_offsets`.
         """
-        return self._answer(rows_statement(self._before.name, self._after.name, table))
+        return self._answer(rows_statement(self._compared.before.name, self._compared.after.name, table))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as values that are JSON.

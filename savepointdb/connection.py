@@ -39,10 +39,12 @@ from service.query.encode import counted, dated, printable, state_sizes, table_l
 from service.query.engines.registry import AUTO
 from service.query.serving.request import QueryRequest
 from service.query.sql.parser import DIALECT
+from service.query.sql.tablefunctions.differences import PREVIOUS
 from service.query.sql.types import Column, sql_type
 from service.tasks.check.running import AUTO as AUTO_BACKEND
 from service.tasks.check.running import CheckRequest, findings_on
 from service.tasks.convert.running import convert as converted
+from service.tasks.diff.running import DiffRequest, compared_of
 from service.tasks.export.files.conversion import PARQUET
 from service.tasks.export.request import ExportRequest
 from service.tasks.history.timeline import HistoryRequest
@@ -165,15 +167,18 @@ def create(
 
 def diff(
     before: Path,
-    after: Path,
+    after: Path | None = None,
     *,
+    operator: str | None = None,
     timeout_s: float | None = None,
     **how: Any,  # as connect
 ) -> DiffResult:
     """Return what differs between two savepoints: states, types, rows, offsets, sizes.
 
     Args:
-        before, after: savepoints or checkpoints, or folders with several, of which the newest are compared.
+        before, after: savepoints or checkpoints, or folders with several, of which the newest are compared. Without `after`, the newest
+            of `before` and the one before it in its job.
+        operator: the only operator to compare: its uid, name or id; None for all.
         timeout_s: seconds that the summary, and each reading of rows, may take; None for no limit.
         **how: the other arguments of `connect`, such as `path_map`, `uids`, `allow_http`.
 
@@ -181,6 +186,8 @@ def diff(
         SavepointError: a savepoint is not there, or cannot be read.
         InvalidRequestError: a setting is unknown or has a wrong value.
     """
+    if after is None:
+        return connect(before, **how).diff(operator=operator, timeout_s=timeout_s)
     names = []
     for path in (before, after):
         with connect(path, **how) as one, translated():
@@ -188,7 +195,7 @@ def diff(
     # Two checkpoints of two jobs may have one name.
     labels = _labels(*(one.name for one in names))
     paths = {label: one.path for label, one in zip(labels, names, strict=True)}
-    return connect(paths, **how).diff(*labels, timeout_s=timeout_s)
+    return connect(paths, **how).diff(*labels, operator=operator, timeout_s=timeout_s)
 
 
 def check(
@@ -412,18 +419,31 @@ class Connection:
             known = self._known(request.against)
             return CheckResult(findings_on(database.savepoint, known, request, database.uids))
 
-    def diff(self, before: str, after: str, *, timeout_s: float | None = None) -> DiffResult:
+    def diff(
+        self,
+        before: str = PREVIOUS,
+        after: str | None = None,
+        *,
+        operator: str | None = None,
+        timeout_s: float | None = None,
+    ) -> DiffResult:
         """Return what differs between two databases of this connection.
 
         Args:
-            before, after: names of `databases`, or any others by which they go.
+            before: a name of `databases`, or any other by which it goes; `previous` for the one before `after` in its job.
+            after: as `before`; None for the database of this connection.
+            operator: the only operator to compare: its uid, name or id; None for all.
             timeout_s: seconds that the summary, and each reading of rows, may take; None for no limit.
 
         Raises:
-            DatabaseNotFoundError: near names in the error.
+            DatabaseNotFoundError: near names in the error; or there is none before it.
+            TableNotFoundError: neither has the operator.
         """
         with translated():
-            return DiffResult(self._opened, before, after, timeout_s)
+            request = DiffRequest(
+                before=before, after=self._default().name if after is None else after, operator=operator
+            )
+            return DiffResult(self._opened, compared_of(request, self._opened.catalog), timeout_s)
 
     def history(
         self,

@@ -561,7 +561,7 @@ _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
     "shell": ("Open a shell over savepoints.", _add_shell),
     "query": ("Run one SQL statement.", _add_query),
-    "diff": ("Show the differences between two savepoints.", arguments.add_diff),
+    "diff": ("Show the differences between two savepoints.", _add_own("diff")),
     "history": ("Show one key in all checkpoints of a job.", _add_own("history")),
     "check": ("Check whether a savepoint restores in a job.", _add_own("check")),
     "test": ("Test savepoints, or each new checkpoint, against rules.", arguments.add_test),

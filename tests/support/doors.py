@@ -23,6 +23,7 @@ from service.base.settings import Settings
 from service.cli import main
 from service.doors.app import create_app
 from service.tasks.check.running import CheckRequest
+from service.tasks.diff.running import DiffRequest
 from service.tasks.history.timeline import HistoryRequest
 from service.tasks.registry import TASKS
 from service.tasks.request import TaskRequest, options_of
@@ -69,6 +70,8 @@ class CommandLine(Door):
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
         known = {one.name: one for one in options_of(request_of(task))}
         words = [task, str(savepoint)]
+        if task == "diff":
+            words.append(str(options.pop("after")))
         words += [str(value) for name, value in options.items() if known[name].argument]
         for name, value in options.items():
             flag = f"--{known[name].flag or name.replace('_', '-')}"
@@ -141,6 +144,8 @@ class Python(Door):
 def where(task: str, savepoint: Path) -> dict[str, str]:
     """Return what names the savepoint where a service has several."""
     names = [one.name for one in options_of(request_of(task))]
+    if task == "diff":
+        return {"before": savepoint.name}
     return {"database": savepoint.name} if "database" in names else {}
 
 
@@ -155,7 +160,11 @@ def request_of(task: str) -> type[TaskRequest]:
 
 
 # Of the use cases that have doors of their own.
-REQUESTS: dict[str, type[TaskRequest]] = {"check": CheckRequest, "history": HistoryRequest}
+REQUESTS: dict[str, type[TaskRequest]] = {
+    "check": CheckRequest,
+    "diff": DiffRequest,
+    "history": HistoryRequest,
+}
 ROUTES = {"check": "/api/checks"}
 
 

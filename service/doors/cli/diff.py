@@ -13,6 +13,7 @@ With `--state` it is the differing rows of a state, with `--key` those of a key,
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import sys
@@ -20,6 +21,7 @@ from argparse import Namespace
 from collections.abc import Iterable
 from contextlib import closing
 from itertools import chain
+from time import monotonic
 
 import orjson
 import pyarrow as pa
@@ -28,9 +30,11 @@ from catalog import Catalog, CatalogError, Database, KeyedState, NoSuchTableErro
 from catalog.errors import near_names
 from catalog.jobs.grouping import earlier_than
 from readers import ReaderError, load_machine
+from service.base import settings
 from service.base.errors import QueryError, near_names_hint, query_error_of
 from service.base.settings import UNLIMITED, settings_of
 from service.doors.cli.compile import log_compilation
+from service.doors.cli.options import add_options, request_of
 from service.doors.cli.outcome import (
     FAILED,
     OK,
@@ -46,26 +50,50 @@ from service.doors.cli.output import (
     write_lines,
     write_rows,
 )
+from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_output
 from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import catalog_of, newest_of, roots_of
 from service.query.encode import printable, size_text
 from service.query.engines.registry import open_engines
+from service.query.serving.group import QueryGroup
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
-from service.tasks.diff.comparison import (
-    Comparison,
-    comparison_of,
-    gone_or,
-    rows_statement,
-    states_statement,
-    summary_statement,
-)
+from service.query.sql.types import Column, sql_type
+from service.tasks.diff.comparison import Comparison, gone_or, rows_statement, states_statement
 from service.tasks.diff.keys import KEY_COLUMNS, KEY_SCHEMA, compared_key, states_of_keys
+from service.tasks.diff.running import Compared, DiffRequest, compared_of, comparison_by
 from service.tasks.diff.text import text_lines
+from service.tasks.task import Context
 
 _SIDES = ("before", "after")
 _MORE = "--state {}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "before",
+        metavar="BEFORE",
+        help=f"[NAME=]PATH. {SOURCE} Of several the newest is compared; without AFTER, with the one before it in its job.",
+    )
+    parser.add_argument(
+        "after", metavar="AFTER", nargs="?", help="[NAME=]PATH of the other one, which may be of another job."
+    )
+    add_options(parser, DiffRequest, without=_SIDES)
+    parser.add_argument(
+        "--state",
+        metavar="NAME",
+        help="Show the rows of this state that differ; also a table such as timers.",
+    )
+    parser.add_argument(
+        "--key",
+        metavar="KEY",
+        help="Show the rows of this key that differ: text, number, or JSON if the key has several fields.",
+    )
+    add_output(parser)
+    add_names(parser)
+    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
 
 
 def main(options: Namespace) -> int:
@@ -96,23 +124,34 @@ class _Diff:
         options = self._options
         catalog = Catalog.of([self._before, self._after])
         with closing(Queries(catalog, open_engines(self._settings), self._settings)) as queries:
-            self._queries = queries
+            self._group = QueryGroup(queries)
             try:
-                operator_id = None if options.operator is None else self._operator_id(options.operator)
+                compared = self._compared(catalog)
                 if options.key is not None:
-                    return self._key(operator_id)
+                    return self._key(compared.operator_id)
                 if options.state is not None:
-                    return self._rows(self._table(options.state, operator_id))
-                return self._summary(operator_id)
+                    return self._rows(self._table(options.state, compared.operator_id))
+                return self._summary(compared, catalog)
             except (QueryError, ReaderError) as error:
                 raise gone_or(query_error_of(error), (self._before, self._after)) from error
 
-    def _summary(self, operator_id: str | None) -> int:
-        statement = summary_statement(self._before.name, self._after.name, operator_id)
-        with self._started(statement) as query, _progress_of(query) as progress:
-            columns, schema, batches = query.columns, query.schema, list(query.batches())
-            comparison = comparison_of(self._before, self._after, batches, operator_id)
-            progress.hide()
+    def _compared(self, catalog: Catalog) -> Compared:
+        request = request_of(
+            DiffRequest, self._options, without=_SIDES, before=self._before.name, after=self._after.name
+        )
+        try:
+            return compared_of(request, catalog)
+        except NoSuchTableError as error:
+            hint = near_names_hint(error.near)
+            raise WrongUsageError(
+                f"--operator: there is no operator {request.operator!r}{f' ({hint})' if hint else ''}"
+            ) from error
+
+    def _summary(self, compared: Compared, catalog: Catalog) -> int:
+        asked = QueryRequest(sql="", timeout_s=self._options.timeout_s)
+        context = Context(catalog=catalog, settings=self._settings, start=self._group.start, asked=asked)
+        with self._progress():
+            comparison = comparison_by(compared, context)
         options = self._options
         if self._format == TABLE:
             write_lines(text_lines(comparison, screen_width(options.output), _MORE), options.output)
@@ -120,13 +159,15 @@ class _Diff:
             text = orjson.dumps(comparison.to_dict(), option=orjson.OPT_INDENT_2).decode()
             write_lines([text], options.output)
         else:
-            write_rows(columns, schema, batches, format_name=self._format, path=options.output)
+            rows = comparison.rows
+            columns = [Column(field.name, sql_type(field.type)) for field in rows.schema]
+            write_rows(columns, rows.schema, rows.to_batches(), format_name=self._format, path=options.output)
         return _exit_code(comparison)
 
     def _rows(self, table: str) -> int:
         """Show the differing rows of a table."""
         statement = rows_statement(self._before.name, self._after.name, table)
-        with self._started(statement) as query, _progress_of(query) as progress:
+        with self._started(statement) as query, self._progress() as progress:
             batches = query.batches()
             first = next(batches, None)
             rows: Iterable[pa.RecordBatch] = () if first is None else chain([first], batches)
@@ -170,20 +211,17 @@ class _Diff:
         return OK if first is None else FAILED
 
     def _started(self, statement: str) -> Query:
-        return self._queries.start(QueryRequest(sql=statement, timeout_s=self._options.timeout_s))
+        return self._group.start(QueryRequest(sql=statement, timeout_s=self._options.timeout_s))
 
-    def _operator_id(self, name: str) -> str:
-        """Return the id of an operator of either database, by any of its names."""
-        try:
-            return self._after.operator_of(name)
-        except NoSuchTableError as error:
-            try:
-                return self._before.operator_of(name)
-            except NoSuchTableError:
-                hint = near_names_hint(error.near)
-                raise WrongUsageError(
-                    f"--operator: there is no operator {name!r}{f' ({hint})' if hint else ''}"
-                ) from error
+    def _progress(self) -> ProgressLine:
+        started = monotonic()
+
+        def text() -> str:
+            read, total = self._group.bytes_read()
+            part = f" of {size_text(total)}" if total else ""
+            return f"{size_text(read)}{part} compared, {monotonic() - started:,.0f} s"
+
+        return ProgressLine(text)
 
     def _table(self, name: str, operator_id: str | None) -> str:
         """Return the table of a state, by its name in Flink or that of its table."""
@@ -239,15 +277,6 @@ def _newest_two(options: Namespace) -> tuple[Database, Database]:
     raise WrongUsageError(
         f"expected AFTER, or a folder with two savepoints of one job, found {options.before} alone"
     )
-
-
-def _progress_of(query: Query) -> ProgressLine:
-    def text() -> str:
-        read, total = query.progress.bytes_read, query.progress.bytes_total
-        part = f" of {size_text(total)}" if total else ""
-        return f"{size_text(read)}{part} compared, {query.elapsed_ms / 1000:,.0f} s"
-
-    return ProgressLine(text)
 
 
 def _has_key(state: KeyedState, text: str) -> bool:

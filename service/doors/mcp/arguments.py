@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from service.base.errors import InvalidRequestError
 from service.doors.http.api.tasks import with_options
 from service.tasks.check.running import CheckRequest
+from service.tasks.diff.running import DiffRequest
 from service.tasks.history.timeline import HistoryRequest
 
 MOST_ROWS = 1000
@@ -91,13 +92,9 @@ class RunSavedQuery(Arguments):
     max_bytes: _Bytes = USUAL_BYTES
 
 
-class Diff(Arguments):
+@with_options(DiffRequest)
+class Diff(LimitedArguments):
     """Two databases to compare."""
-
-    before: _Name = Field(default="previous", description="`previous`: the one before `after` in its job")
-    after: _Database = None
-    operator: _Name | None = Field(default=None, description="only this operator: uid, name or id")
-    max_bytes: _Bytes = USUAL_BYTES
 
 
 @with_options(HistoryRequest)

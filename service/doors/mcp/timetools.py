@@ -9,16 +9,16 @@ from anyio import to_thread
 
 from service.base.process.waiting import found_in_thread
 from service.doors.http.api.checks import checked
-from service.doors.http.api.diff import DiffBody, compared_of, comparison_by
 from service.doors.http.api.tasks import context_of, request_of
 from service.doors.mcp.arguments import Check, Diff, History
-from service.doors.mcp.calls import Call, database_of
+from service.doors.mcp.calls import Call
 from service.doors.mcp.results import ToolResult, result_of
 from service.doors.mcp.texts import cell_text, cut_text, fitting, line_text, table_text
 from service.query.serving.group import QueryGroup
 from service.query.sql.literals import text_constant
 from service.tasks.check.running import CheckRequest
 from service.tasks.diff.comparison import SAME, Comparison, StateComparison
+from service.tasks.diff.running import Compared, DiffRequest, compared_of, comparison_by
 from service.tasks.diff.text import headline
 from service.tasks.history.text import folded_rows
 from service.tasks.history.timeline import HistoryRequest
@@ -29,12 +29,15 @@ _FINE = "fine"
 
 async def diff(call: Call, arguments: Diff) -> ToolResult:
     """Compare two savepoints: what differs by state, with the first rows that do, and the offsets that moved."""
-    visible = call.visible
-    after = await to_thread.run_sync(database_of, visible, arguments.after)
-    body = DiffBody(before=arguments.before, after=after.name, operator=arguments.operator, max_bytes=None)
-    compared = await to_thread.run_sync(compared_of, visible, body)
-    query = await call.started(call.request(compared.statement))
-    found = await comparison_by(query, compared)
+    group = QueryGroup(call.served.queries, call.queries)
+    context = context_of(call.served, call.caller, call.source, group)
+    asked = request_of(DiffRequest, arguments)
+
+    def compare() -> tuple[Compared, Comparison]:
+        compared = compared_of(asked, context.catalog)
+        return compared, comparison_by(compared, context)
+
+    compared, found = await found_in_thread(compare, group.cancel)
     # What cannot be compared comes first, then the states with the most rows that differ.
     differing = sorted(
         (state for state in found.states if not state.is_equal),

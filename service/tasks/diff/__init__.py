@@ -4,6 +4,7 @@ In: two databases. Out: a `Comparison`. It is made from the rows of `diff('befor
 deadlines, slots, progress and cancellation are those of queries. The differing rows themselves are `diff('before', 'after', 'table')`.
 
     comparison.py  the statement; its rows → `Comparison`; → JSON
+    running.py     what is asked; the query, and what it finds
     text.py        a `Comparison` → lines for people
     keys.py        the rows of one key that differ, over all states
 """

@@ -107,6 +107,7 @@ class Comparison:
         offsets: of sources, that moved.
         offsets_error: why some offsets cannot be compared; None if they can.
         size_before, size_after: bytes of the savepoints.
+        rows: a row for each state, as the query found it.
     """
 
     before: Database
@@ -117,6 +118,7 @@ class Comparison:
     offsets_error: str | None
     size_before: int
     size_after: int
+    rows: pa.Table
 
     @property
     def is_equal(self) -> bool:
@@ -167,19 +169,19 @@ def rows_statement(before: str, after: str, table: str) -> str:
 
 
 def comparison_of(
-    before: Database, after: Database, batches: Iterable[pa.RecordBatch], operator_id: str | None = None
+    before: Database, after: Database, rows: pa.Table, operator_id: str | None = None
 ) -> Comparison:
     """Return the comparison whose rows a query found.
 
     Args:
         before, after: the databases.
-        batches: the rows of `summary_statement`.
+        rows: those of `summary_statement`.
         operator_id: of the only operator to compare; None for all.
 
     Raises:
         ReaderError: a savepoint cannot be read any more.
     """
-    states = [StateComparison.of(row) for batch in batches for row in batch.to_pylist()]
+    states = [StateComparison.of(row) for row in rows.to_pylist()]
     known = diff_summary(before, after, counts=False)
     shown = {one.operator_id: one.name for one in known.operators}
     order = {operator.operator_id: number for number, operator in enumerate(known.operators)}
@@ -199,6 +201,7 @@ def comparison_of(
         offsets_error=known.offsets_error,
         size_before=known.size_before,
         size_after=known.size_after,
+        rows=rows,
     )
 
 
@@ -247,4 +250,4 @@ def _operator(states: list[StateComparison], moved: Mapping[str, str]) -> dict[s
 def _state(state: StateComparison) -> dict[str, Any]:
     made = asdict(state)
     del made["operator_id"], made["operator"]
-    return made
+    return made | {"samples": list(made["samples"])}

@@ -8,35 +8,7 @@ from __future__ import annotations
 import argparse
 
 from service.base import settings
-from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_engine, add_names, add_no_cache, add_output
-
-
-def add_diff(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `savepointdb diff`."""
-    parser.add_argument(
-        "before",
-        metavar="BEFORE",
-        help=f"[NAME=]PATH. {SOURCE} Of several the newest is compared; without AFTER, with the one before it in its job.",
-    )
-    parser.add_argument(
-        "after", metavar="AFTER", nargs="?", help="[NAME=]PATH of the other one, which may be of another job."
-    )
-    parser.add_argument(
-        "--operator", metavar="NAME", help="Compare the states of this operator: its uid, name or id."
-    )
-    parser.add_argument(
-        "--state",
-        metavar="NAME",
-        help="Show the rows of this state that differ; also a table such as timers.",
-    )
-    parser.add_argument(
-        "--key",
-        metavar="KEY",
-        help="Show the rows of this key that differ: text, number, or JSON if the key has several fields.",
-    )
-    add_output(parser)
-    add_names(parser)
-    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
+from service.doors.cli.parser import QUERY_SETTINGS, add_engine, add_names, add_no_cache
 
 
 def add_test(parser: argparse.ArgumentParser) -> None:

@@ -6,44 +6,35 @@ history, and ends if its client disconnects.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
-import pyarrow as pa
-from anyio import CancelScope, to_thread
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from catalog import Catalog, CatalogError, Database
-from readers import ReaderError
-from service.base.errors import DatabaseNotFoundError, QueryError, query_error_of
-from service.base.principal import Principal
-from service.doors.http.api.state import ServiceState, State
+from service.base.process.waiting import found_in_thread
+from service.doors.http.api.state import State
+from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_options
 from service.doors.http.auth.user import Caller
 from service.doors.http.errors import FAILURES
+from service.query.serving.group import QueryGroup
 from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
-from service.query.serving.waiting import cancelled_on_disconnect, wait_until_ready
-from service.query.sql.tablefunctions.differences import PREVIOUS, one_before
-from service.tasks.diff.comparison import Comparison, comparison_of, gone_or, summary_statement
+from service.query.serving.waiting import ended_on_disconnect
+from service.tasks.diff.comparison import Comparison
+from service.tasks.diff.running import Compared, DiffRequest, compared_of, comparison_by
 
 router = APIRouter(prefix="/api", tags=["diff"], responses=FAILURES)
 
-_LONGEST_SOURCE = 200
 _Name = Annotated[str, Field(max_length=1000)]
 
 
-class DiffBody(BaseModel):
+@with_options(DiffRequest)
+class DiffBody(TaskBody):
     """Two savepoints to compare."""
-
-    # A misspelt limit must not be ignored.
-    model_config = ConfigDict(extra="forbid")
 
     before: _Name = Field(
         description="name or alias of the database before; `previous` is the one before `after` in its job"
     )
     after: _Name = Field(description="name or alias of the database after")
-    operator: _Name | None = Field(None, description="uid, name or id of the only operator to compare")
     max_bytes: int | None = Field(None, ge=0, description="most bytes of savepoints to read")
     timeout_s: float | None = Field(default=None, gt=0, description="most seconds; 60 if not given")
 
@@ -120,114 +111,21 @@ class DiffAnswer(BaseModel):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """Two savepoints that are compared.
-
-    Attributes:
-        before, after: the databases.
-        operator_id: of the only operator to compare; None for all.
-        skipped: savepoints between the two that cannot be read, in sentences.
-    """
-
-    before: Database
-    after: Database
-    operator_id: str | None
-    skipped: tuple[str, ...]
-
-    @property
-    def statement(self) -> str:
-        """The statement whose rows become the comparison."""
-        return summary_statement(self.before.name, self.after.name, self.operator_id)
-
-
 @router.post("/diff")
 async def diff_savepoints(body: DiffBody, request: Request, service: State, caller: Caller) -> DiffAnswer:
     """Compare two savepoints: operators and states that came and went, types, counts of rows, offsets, sizes."""
-    compared = await to_thread.run_sync(compared_of, service.catalog.visible(caller.sees), body)
-    query = await to_thread.run_sync(_started, request, service, caller, body, compared)
-    async with cancelled_on_disconnect(request, query):
-        found = await comparison_by(query, compared)
+    queries: list[Query] = []
+    group = QueryGroup(service.queries, queries)
+    limits = {"max_bytes": body.max_bytes, "timeout_s": body.timeout_s}
+    context = context_of(service, caller, request.headers.get("user-agent", ""), group, **limits)
+    asked = request_of(DiffRequest, body)
+
+    def compare() -> tuple[Compared, Comparison]:
+        compared = compared_of(asked, context.catalog)
+        return compared, comparison_by(compared, context)
+
+    async with ended_on_disconnect(request):
+        compared, found = await found_in_thread(compare, group.cancel)
     return DiffAnswer(
-        query_id=query.id, is_equal=found.is_equal, skipped=list(compared.skipped), **found.to_dict()
+        query_id=queries[0].id, is_equal=found.is_equal, skipped=list(compared.skipped), **found.to_dict()
     )
-
-
-async def comparison_by(query: Query, compared: Compared) -> Comparison:
-    """Return the comparison whose rows a query finds, and close the query.
-
-    Raises:
-        QueryError: the query fails, or a savepoint cannot be read any more.
-    """
-    batches: list[pa.RecordBatch] = []
-    before, after = compared.before, compared.after
-    try:
-        while not await to_thread.run_sync(_collect, query, batches):
-            await wait_until_ready(query)
-        return await to_thread.run_sync(comparison_of, before, after, batches, compared.operator_id)
-    except (QueryError, ReaderError) as error:
-        raise gone_or(query_error_of(error), (before, after)) from error
-    finally:
-        # Starlette cancels this task when the client disconnects; the query must be closed nevertheless.
-        with CancelScope(shield=True):
-            await to_thread.run_sync(query.close)
-
-
-def compared_of(visible: Catalog, body: DiffBody) -> Compared:
-    """Return what is compared.
-
-    Raises:
-        CatalogError: there is no such database, or no such operator.
-        QueryError: there is no savepoint before it.
-    """
-    after = visible.database(body.after)
-    before, skipped = _before(visible, body.before, after)
-    operator_id = None
-    if body.operator is not None:
-        try:
-            operator_id = after.operator_of(body.operator)
-        except CatalogError:
-            operator_id = before.operator_of(body.operator)
-    return Compared(before=before, after=after, operator_id=operator_id, skipped=skipped)
-
-
-def _before(visible: Catalog, name: str, after: Database) -> tuple[Database, tuple[str, ...]]:
-    """Return the database of a name, which may be that of the one before another, as in SQL."""
-    if name.casefold() != PREVIOUS or PREVIOUS in map(str.casefold, visible.databases):
-        return visible.database(name), ()
-    before, skipped = one_before(after, visible.jobs())
-    if before is None:
-        raise DatabaseNotFoundError(
-            f"there is no savepoint before {after.name!r} in its job that can be read"
-        )
-    return before, skipped
-
-
-def _started(
-    request: Request,
-    service: ServiceState,
-    caller: Principal,
-    body: DiffBody,
-    compared: Compared,
-) -> Query:
-    return service.queries.start(
-        QueryRequest(
-            sql=compared.statement,
-            max_bytes=body.max_bytes,
-            timeout_s=body.timeout_s,
-            user=caller.name,
-            principal=caller,
-            source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],
-            abandoned_after_s=service.settings.queries.abandoned_after_s,
-        )
-    )
-
-
-def _collect(query: Query, batches: list[pa.RecordBatch]) -> bool:
-    """Collect the rows that are ready; return True after the last ones."""
-    while query.is_ready:
-        batch = query.take()
-        if batch is None:
-            return True
-        batches.append(batch)
-    return False
