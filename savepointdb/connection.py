@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-import pyarrow as pa
-
 from catalog import Database, NoSuchTableError, Root
 from doctor import NEWEST_FLINK, Against, DoctorError, against_of, flink_version
 from readers import TemporaryFolder
@@ -23,7 +21,7 @@ from savepointdb.answer import Answer
 from savepointdb.checked import CheckResult
 from savepointdb.compared import DiffResult
 from savepointdb.converted import ConvertResult
-from savepointdb.display import html_list
+from savepointdb.display import database_lines, html_list
 from savepointdb.errors import translated
 from savepointdb.exported import ExportResult
 from savepointdb.processes import OpenSavepoints, Sources
@@ -35,12 +33,11 @@ from service.base.errors import InvalidRequestError, QueryError
 from service.base.settings import UNLIMITED, check_value, settings_of
 from service.doors.cli.compile import log_compilation
 from service.doors.cli.sources import no_savepoint, storage_options
-from service.query.encode import counted, dated, printable, state_sizes, table_lines
+from service.query.encode import counted, printable
 from service.query.engines.registry import AUTO
 from service.query.serving.request import QueryRequest
 from service.query.sql.parser import DIALECT
 from service.query.sql.tablefunctions.differences import PREVIOUS
-from service.query.sql.types import Column, sql_type
 from service.tasks.check.running import AUTO as AUTO_BACKEND
 from service.tasks.check.running import CheckRequest, findings_on
 from service.tasks.convert.running import convert as converted
@@ -52,7 +49,6 @@ from service.tasks.history.timeline import run as run_history
 from service.tasks.write.writing import WriteRequest, files_mode, write_new_source
 
 _NEW = "new"  # the name of a savepoint that is created, while it is
-_TABLES_SHOWN = 30
 _DATABASES_SHOWN = 20
 # A person reads the answers, and stops the queries: none is too late, and none stalls.
 _DEFAULTS: Mapping[str, float | int] = {**UNLIMITED, "stall_timeout_s": math.inf, "max_stalled": sys.maxsize}
@@ -651,7 +647,7 @@ class Connection:
                 catalog = self._opened.catalog
                 one = catalog.default if self._database is None else catalog.database(self._database)
                 if one is not None:
-                    return list(_database_lines(one))
+                    return list(database_lines(one))
                 names = catalog.schema_names
         except QueryError as error:
             return [f"savepointdb: {printable(str(error))}"]
@@ -687,40 +683,3 @@ def _place(target: Path | None, *, dry_run: bool) -> str | None:
 def _expanded(path: Path) -> str:
     text = os.fspath(path)
     return os.path.expanduser(text) if text.startswith("~") else text
-
-
-def _database_lines(database: Database) -> Iterator[str]:
-    yield f"savepointdb: {printable(database.path)}"
-    kind = (database.kind or "savepoint or checkpoint").lower()
-    facts = [f"{kind} {database.checkpoint_id}"]
-    made = database.created_at
-    if made is not None:
-        facts.append(dated(made))
-    if database.job.title:
-        facts.append(f"job {printable(database.job.title)}")
-    facts.append(f"written by Flink {database.savepoint.metadata.flink_versions}")
-    yield ", ".join(facts)
-    states = database.table("StateMeta").scan().to_arrow()
-    states = states.filter(states["table_name"].is_valid())
-    if len(states):
-        shown = _state_rows(states.slice(0, _TABLES_SHOWN))
-        columns = [Column(field.name, sql_type(field.type)) for field in shown.schema]
-        yield from (f"  {line}" for line in table_lines(columns, shown.schema, shown.to_batches()))
-    if len(states) > _TABLES_SHOWN:
-        yield f"  and {counted(len(states) - _TABLES_SHOWN, 'more state')}"
-    known = {name.casefold() for name in states["table_name"].to_pylist()}
-    others = [name for name in database.tables if name.casefold() not in known]
-    yield f"  also: {printable(', '.join(others[:_TABLES_SHOWN]))}{', …' if len(others) > _TABLES_SHOWN else ''}"
-
-
-def _state_rows(states: pa.Table) -> pa.Table:
-    sizes = state_sizes(states)
-    columns = {
-        "table": states["table_name"],
-        "kind": states["state_kind"],
-        "key": states["key_type"].fill_null(""),
-        "value": states["value_type"].fill_null(""),
-        "size": sizes,
-        "decoded": states["decode_status"],
-    }
-    return pa.table(columns).combine_chunks()

@@ -13,12 +13,23 @@ from html import escape
 
 import pyarrow as pa
 
-from service.query.encode import counted, fitting_columns, plan_lines, printable, table_lines, text_rows
+from catalog import Database
+from service.query.encode import (
+    counted,
+    dated,
+    fitting_columns,
+    plan_lines,
+    printable,
+    state_sizes,
+    table_lines,
+    text_rows,
+)
 from service.query.encode.columns import is_number
-from service.query.sql.types import Column
+from service.query.sql.types import Column, sql_type
 
 ROWS_SHOWN = 40
 _MOST_CHARACTERS = 200
+_TABLES_SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,3 +115,41 @@ def _html_cells(row: Sequence[str], styles: Sequence[str]) -> Iterator[str]:
     for cell, style in zip(row, styles, strict=True):
         text = cell if len(cell) <= _MOST_CHARACTERS else f"{cell[:_MOST_CHARACTERS]}…"
         yield f"<td{style}>{escape(text)}</td>"
+
+
+def database_lines(database: Database) -> Iterator[str]:
+    """Yield what a savepoint is, its states, and the names of its other tables."""
+    yield f"savepointdb: {printable(database.path)}"
+    kind = (database.kind or "savepoint or checkpoint").lower()
+    facts = [f"{kind} {database.checkpoint_id}"]
+    made = database.created_at
+    if made is not None:
+        facts.append(dated(made))
+    if database.job.title:
+        facts.append(f"job {printable(database.job.title)}")
+    facts.append(f"written by Flink {database.savepoint.metadata.flink_versions}")
+    yield ", ".join(facts)
+    states = database.table("StateMeta").scan().to_arrow()
+    states = states.filter(states["table_name"].is_valid())
+    if len(states):
+        shown = _state_rows(states.slice(0, _TABLES_SHOWN))
+        columns = [Column(field.name, sql_type(field.type)) for field in shown.schema]
+        yield from (f"  {line}" for line in table_lines(columns, shown.schema, shown.to_batches()))
+    if len(states) > _TABLES_SHOWN:
+        yield f"  and {counted(len(states) - _TABLES_SHOWN, 'more state')}"
+    known = {name.casefold() for name in states["table_name"].to_pylist()}
+    others = [name for name in database.tables if name.casefold() not in known]
+    yield f"  also: {printable(', '.join(others[:_TABLES_SHOWN]))}{', …' if len(others) > _TABLES_SHOWN else ''}"
+
+
+def _state_rows(states: pa.Table) -> pa.Table:
+    sizes = state_sizes(states)
+    columns = {
+        "table": states["table_name"],
+        "kind": states["state_kind"],
+        "key": states["key_type"].fill_null(""),
+        "value": states["value_type"].fill_null(""),
+        "size": sizes,
+        "decoded": states["decode_status"],
+    }
+    return pa.table(columns).combine_chunks()
