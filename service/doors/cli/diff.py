@@ -149,7 +149,9 @@ class _Diff:
 
     def _summary(self, compared: Compared, catalog: Catalog) -> int:
         asked = QueryRequest(sql="", timeout_s=self._options.timeout_s)
-        context = Context(catalog=catalog, settings=self._settings, start=self._group.start, asked=asked)
+        context = Context(
+            catalog=catalog, settings=self._settings, start=self._group.start, request=lambda: asked
+        )
         with self._progress():
             comparison = comparison_by(compared, context)
         options = self._options
