@@ -7,7 +7,6 @@ same time where the target takes them so, or by other processes: `writers.elsewh
 
 from __future__ import annotations
 
-import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +31,7 @@ Create = Callable[[str], AbstractContextManager[NewFile]]
 """Begins a new file of the target, by its name: `Target.create`."""
 
 # Each file that is being made takes some tens of MB, whatever its size.
-_MOST_AT_ONCE = 4
+MOST_THREADS = 4
 
 
 class KeyedStateMaker(ABC):
@@ -174,29 +173,29 @@ def _deferred(metadata: SavepointMetadata) -> Iterator[DeferredKeyedState]:
                 yield handle
 
 
-def made_here(
-    makers: Sequence[KeyedStateMaker], create: Create, *, several: bool = True
-) -> Sequence[MadeState]:
+def made_here(makers: Sequence[KeyedStateMaker], create: Create, threads: int) -> Sequence[MadeState]:
     """Make states in this process.
 
     Args:
         makers: make them.
         create: begins a new file.
-        several: whether several threads may write a file each.
+        threads: how many threads may write a file each.
 
     Raises:
         WriterError, ReaderError: see `KeyedStateMaker.make`.
     """
-    made = _made_together([maker for maker in makers if several and maker.is_independent], create)
+    made = _made_together([maker for maker in makers if maker.is_independent], create, threads)
     for maker in makers:
         if id(maker) not in made:
             made[id(maker)] = maker.make(create)
     return [MadeState(handle=made[id(maker)], warnings=maker.warnings) for maker in makers]
 
 
-def _made_together(makers: Sequence[KeyedStateMaker], create: Create) -> dict[int, KeyedStateHandle | None]:
+def _made_together(
+    makers: Sequence[KeyedStateMaker], create: Create, threads: int
+) -> dict[int, KeyedStateHandle | None]:
     """Return the handle that each makes, by the id of the maker; the first error ends the others."""
-    at_once = min(len(makers), _MOST_AT_ONCE, os.cpu_count() or 1)
+    at_once = min(len(makers), MOST_THREADS, threads)
     if at_once < 2:
         return {}
     stop = threading.Event()
@@ -213,8 +212,8 @@ def _made_together(makers: Sequence[KeyedStateMaker], create: Create) -> dict[in
             stop.set()
             raise
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="keyed-state") as threads:
-        made = [threads.submit(make, maker) for maker in makers]
+    with ThreadPoolExecutor(at_once, thread_name_prefix="keyed-state") as pool:
+        made = [pool.submit(make, maker) for maker in makers]
         try:
             errors = [error for one in made if (error := one.exception()) is not None]
         except BaseException:

@@ -27,6 +27,7 @@ from readers.metadata import (
     read_metadata,
 )
 from writers.deferred import (
+    MOST_THREADS,
     FileCounter,
     KeyedStateMaker,
     MadeState,
@@ -83,6 +84,7 @@ class SavepointWriter:
         edits: the changes, in order.
         mode: how files come along.
         opened: the source, for what it knows of classes beside its files; None if the new savepoint is read back without.
+        threads: how many may make state at the same time in this process.
 
     Raises:
         UnwritableError: `_metadata` of the source cannot be written again byte for byte.
@@ -97,8 +99,10 @@ class SavepointWriter:
         mode: FilesMode = FilesMode.LINK,
         *,
         opened: Savepoint | None = None,
+        threads: int = MOST_THREADS,
     ) -> None:
         self._source = source
+        self._threads = threads
         self._opened = opened
         metadata = _provable(source)
         _check_no_records_in_flight(metadata)
@@ -147,7 +151,9 @@ class SavepointWriter:
         """
         if self._summary is None:
             counter = FileCounter()
-            metadata, noticed = self._with_made_state(lambda makers: made_here(makers, counter.create))
+            metadata, noticed = self._with_made_state(
+                lambda makers: made_here(makers, counter.create, self._threads)
+            )
             self._summary = self._summed(metadata, write_metadata(metadata), counter, noticed)
         return self._summary
 
@@ -208,7 +214,8 @@ class SavepointWriter:
         self, makers: Sequence[KeyedStateMaker], place: Target, counter: FileCounter, run: Run | None
     ) -> Sequence[MadeState]:
         if run is None:
-            return made_here(makers, counter.counted(place.create), several=place.takes_several)
+            threads = self._threads if place.takes_several else 1
+            return made_here(makers, counter.counted(place.create), threads)
         states = made_elsewhere(makers, place, self._operators, run)
         for state in states:
             if state.handle is not None:

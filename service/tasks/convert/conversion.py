@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from readers import ReaderError, Savepoint
+from service.base.process import machine
 from service.tasks.convert.plan import Plan
 from service.tasks.convert.verification import verify_converted
 from service.tasks.write.errors import write_error_of
@@ -27,7 +28,9 @@ class Conversion:
     def __init__(self, savepoint: Savepoint, plan: Plan, files: FilesMode = FilesMode.LINK) -> None:
         self._plan = plan
         try:
-            self._writer = SavepointWriter(savepoint.location, plan.edits, files, opened=savepoint)
+            self._writer = SavepointWriter(
+                savepoint.location, plan.edits, files, opened=savepoint, threads=machine.cores()
+            )
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
 

@@ -19,6 +19,7 @@ from service.base.errors import (
     InvalidRequestError,
     NothingChangesError,
 )
+from service.base.process import machine
 from service.base.settings import Settings
 from service.query.engines.engine import Engine
 from service.query.engines.registry import AUTO, HERE
@@ -155,6 +156,7 @@ class Writing:
                 database.savepoint.location,
                 edits,
                 request.files,
+                threads=machine.cores(),
             )
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
