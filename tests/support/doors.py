@@ -120,7 +120,7 @@ class Mcp(Door):
         self._agent = Agent(client)
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        tool = TASKS[task].tool or task
+        tool = (TASKS[task].tool if task in TASKS else "") or task
         result = self._agent.call(tool, max_bytes=200_000, **{**where(task, savepoint), **named(options)})
         content = result["structuredContent"]
         if result.get("isError"):

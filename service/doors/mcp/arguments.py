@@ -16,16 +16,11 @@ from service.tasks.history.timeline import HistoryRequest
 MOST_ROWS = 1000
 LEAST_BYTES, USUAL_BYTES, MOST_BYTES = 1_000, 20_000, 200_000
 _LONGEST_NAME = 1000
-_LONGEST_KEY = 100_000
 
 _Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
 _Database = Annotated[
     str | None,
     Field(max_length=_LONGEST_NAME, description="name or alias; default: the only one, or the newest"),
-]
-_Key = Annotated[
-    str,
-    Field(max_length=_LONGEST_KEY, description="as people write it: key_662, 42, (a,1) or JSON for a struct"),
 ]
 _Bytes = Annotated[
     int,

@@ -72,7 +72,10 @@ def run_task(console: Console, name: str, words: Sequence[str]) -> None:
         task = TASKS[name].load()
         if getattr(options, "job", "") is None:
             options.job = _job(console)
-        answer(task, request_of(task.request, options), options, console.queries, console.settings)
+        code = answer(task, request_of(task.request, options), options, console.queries, console.settings)
+        # Of bisect and the like 1 is an answer.
+        if code and not task.is_judged:
+            raise ReportedError(code)
         return
     command = _COMMANDS[name]
     command.place(console, options)
