@@ -14,12 +14,7 @@ from savepointdb.tested import TestResult
 from service.base.errors import InvalidRequestError
 from service.query.engines.registry import AUTO
 from service.tasks.export.files.conversion import PARQUET
-from service.tasks.test.files import parse_rules, read_rules, with_params
-from service.tasks.test.results import RunReport
-from service.tasks.test.rules import Rule, Severity
-from service.tasks.test.running import Runner
-from service.tasks.test.selection import all_of, newest_ones
-from service.tasks.test.standard import standard_rules
+from service.tasks.test.testing import Brought, TestRequest, prepared, rules_of, subjects_of
 
 
 def test(
@@ -27,6 +22,7 @@ def test(
     path: Path,
     *,
     standard: bool = False,
+    rule: Sequence[str] = (),
     params: Mapping[str, Any] | None = None,
     previous: Path | None = None,
     all_savepoints: bool = False,
@@ -40,6 +36,7 @@ def test(
         rules: a file of rules, .toml or .sql, several of them, or the text of one in TOML; None for the standard ones.
         path: a savepoint, or a folder with several.
         standard: True to test the rules that come with savepointdb, too.
+        rule: names of the rules to test, or patterns; empty for all.
         params: values of parameters of the rules, by name.
         previous: the savepoint before, if `path` is one savepoint.
         all_savepoints: True to test every savepoint of the folder.
@@ -52,18 +49,24 @@ def test(
         SavepointError: nothing is there, or no savepoint. Savepoints that cannot be read are in the result.
         InvalidRequestError: an argument has a wrong value.
     """
+    is_text = isinstance(rules, str) and "\n" in rules
     with translated():
-        chosen = with_params(_rules(rules, standard=standard), params or {})
-        if fail_on not in set(Severity):
-            raise InvalidRequestError(f"expected a severity of {', '.join(Severity)}, found {fail_on!r:.100}")
+        request = TestRequest(
+            rules=str(rules) if is_text else "",
+            standard=standard or rules is None,
+            rule=tuple(rule),
+            all=all_savepoints,
+            fail_on=fail_on,
+            engine=engine,
+        )
+        brought = Brought(files=() if is_text else _files(rules), params=params or {})
+        # A mistake in the rules is told before a savepoint is looked for.
+        rules_of(request, brought)
     with connect(path, **how) as connection, translated():
-        catalog, queries = connection.opened.catalog, connection.opened.queries
         before = None if previous is None else _single(previous, how)
-        if before is not None and (all_savepoints or len(catalog.databases) > 1):
-            raise InvalidRequestError(f"expected one savepoint with previous, found {len(catalog.databases)}")
-        subjects = all_of(catalog) if all_savepoints else newest_ones(catalog, before)
-        runner = Runner(start=queries.start, rules=chosen, engine=engine)
-        report = RunReport(savepoints=tuple(map(runner.run, subjects)), fail_on=Severity(fail_on))
+        context = connection.opened.context()
+        subjects = subjects_of(request, context.catalog, before)
+        report = prepared(request, context, brought).report(subjects)
     return TestResult(report)
 
 
@@ -122,11 +125,8 @@ def _single(path: Path, how: Mapping[str, Any]) -> Database:
     return found
 
 
-def _rules(rules: Path | Sequence[Path] | None, *, standard: bool) -> list[Rule]:
-    own = standard_rules() if standard or rules is None else []
+def _files(rules: Path | Sequence[Path] | None) -> list[str]:
     if rules is None:
-        return own
-    if isinstance(rules, str) and "\n" in rules:
-        return [*own, *parse_rules(rules, ".toml", "rules")]
+        return []
     paths = [rules] if isinstance(rules, str | os.PathLike) else rules
-    return read_rules([os.fspath(path) for path in paths], own)
+    return [os.fspath(path) for path in paths]

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 from savepointdb.display import TitledList
 from service.tasks.test.markup import junit_text
-from service.tasks.test.results import RuleResult, RunReport, SavepointResult
-from service.tasks.test.text import savepoint_lines, summary_line
+from service.tasks.test.results import RuleResult, SavepointResult
+from service.tasks.test.testing import RunReport
+from service.tasks.test.text import savepoint_lines
 
 
 class TestResult(TitledList):
@@ -52,7 +53,7 @@ class TestResult(TitledList):
         return junit_text(self._report)
 
     def _lines(self) -> list[str]:
-        lines = [f"savepointdb: {summary_line(self._report)}"]
+        lines = [f"savepointdb: {self._report.summary}"]
         for one in self._report.savepoints:
             lines += savepoint_lines(one, self._report.fail_on)
         return lines

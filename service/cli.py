@@ -21,7 +21,6 @@ from typing import NoReturn
 from service.base import settings
 from service.base.process import machine, memory
 from service.doors.cli.exporting.arguments import add_export
-from service.doors.cli.jobs import arguments
 from service.doors.cli.parser import (
     FLINK_SETTINGS,
     QUERY_SETTINGS,
@@ -166,14 +165,16 @@ def _loaded(command: str) -> ModuleType:
     # The prompt of the shell does not wait for Arrow.
     if command != _SHELL:
         _load_arrow()
-    if command in TASKS:
+    if command in TASKS and command not in _COMMANDS:
         return import_module(_TASK)
     folder = _FOLDERS.get(command, "service.doors.cli")
     return import_module(f"{folder}.{command.replace('-', '_')}")
 
 
 def _commands() -> Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]:
-    return _COMMANDS | {name: (task.summary, _add_task(name)) for name, task in tasks_at(CLI)}
+    # A use case whose command line has a grammar of its own has a line in the table below.
+    own = {name: (task.summary, _add_task(name)) for name, task in tasks_at(CLI) if name not in _COMMANDS}
+    return _COMMANDS | own
 
 
 def _load_arrow() -> None:
@@ -564,7 +565,7 @@ _COMMANDS = {
     "diff": ("Show the differences between two savepoints.", _add_own("diff")),
     "history": ("Show one key in all checkpoints of a job.", _add_own("history")),
     "check": ("Check whether a savepoint restores in a job.", _add_own("check")),
-    "test": ("Test savepoints, or each new checkpoint, against rules.", arguments.add_test),
+    "test": (TASKS["test"].summary, _add_own("test")),
     "export": ("Export tables as Parquet files, or as Iceberg or Delta tables.", add_export),
     "create": ("Create a savepoint by SQL from files and queries.", _add_create),
     "write": ("Change a savepoint by SQL and write a new one.", _add_write),

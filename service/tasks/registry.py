@@ -23,12 +23,14 @@ class RegisteredTask:
         summary: an imperative of at most 12 words.
         lacking: door → why that door lacks the use case.
         tool: the name of the agents' tool, if it is another one.
+        address: the last part of its address over HTTP, if it is another one.
     """
 
     home: str
     summary: str
     lacking: Mapping[str, str] = field(default_factory=dict)
     tool: str | None = None
+    address: str | None = None
 
     def load(self) -> Task[Any, Any]:
         """Load the use case."""
@@ -53,6 +55,11 @@ TASKS: dict[str, RegisteredTask] = {
     ),
     "lookup": RegisteredTask(
         "service.tasks.lookup.lookup", "Show all states and timers of one key.", tool="lookup_key"
+    ),
+    "test": RegisteredTask(
+        "service.tasks.test.testing",
+        "Test savepoints, or each new checkpoint, against rules.",
+        address="tests",
     ),
     "xray": RegisteredTask(
         "service.tasks.xray.xray", "Show how large state is, where, and how much is garbage."

@@ -82,7 +82,7 @@ def test_rules_come_from_files_and_have_parameters(root: Path, tmp_path: Path) -
     [
         ("none.toml", {}, "none.toml: expected a file of rules"),
         ("[[rule]]\n", {}, "rules: rule 1: expected name, found none"),
-        (RULES, {"fail_on": "bad"}, "expected a severity of error, warning, info, found 'bad'"),
+        (RULES, {"fail_on": "bad"}, "fail_on: expected one of error, warning, info, found 'bad'"),
         (RULES, {"params": {"most": 1}}, "expected a parameter of a rule, least, found 'most'"),
         (RULES, {"previous": WORDCOUNT}, "expected one savepoint with previous, found 6"),
     ],

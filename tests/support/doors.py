@@ -90,7 +90,7 @@ class CommandLine(Door):
 
 
 class Http(Door):
-    """`POST /api/TASK`."""
+    """`POST /api/TASK`, or the address of the use case."""
 
     name = "http"
 
@@ -104,7 +104,7 @@ class Http(Door):
             job = given.pop("job", None) or self._client.get("/api/jobs").json()["jobs"][0]["name"]
             route = f"/api/jobs/{job}/timeline"
         else:
-            route = ROUTES.get(task, f"/api/{task}")
+            route = f"/api/{TASKS[task].address or task}" if task in TASKS else ROUTES[task]
         answer = self._client.post(route, json=given)
         body = answer.json()
         error = body.get("error") if isinstance(body, dict) else None
@@ -120,7 +120,7 @@ class Mcp(Door):
         self._agent = Agent(client)
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        tool = (TASKS[task].tool if task in TASKS else "") or task
+        tool = (TASKS[task].tool if task in TASKS else None) or task
         result = self._agent.call(tool, max_bytes=200_000, **{**where(task, savepoint), **named(options)})
         content = result["structuredContent"]
         if result.get("isError"):
@@ -165,7 +165,7 @@ REQUESTS: dict[str, type[TaskRequest]] = {
     "diff": DiffRequest,
     "history": HistoryRequest,
 }
-ROUTES = {"check": "/api/checks"}
+ROUTES = {"check": "/api/checks", "diff": "/api/diff"}
 
 
 @contextmanager

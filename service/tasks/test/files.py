@@ -38,8 +38,11 @@ from service.tasks.test.rules import OF_STATES, TABLE, Bounds, Rule, Severity
 SUFFIXES = (".toml", ".sql")
 _MOST_BYTES = 4 << 20
 _MOST_RULES = 1000
+_TEXT = "rules"
 _NO_ROWS = ("no rows", "no row")
 _RULE = re.compile(r"--\s*rule\s*:\s*(.*)", re.IGNORECASE)
+# A key of many parts takes the parser seconds, and gigabytes: their product with themselves.
+_LONG_KEY = re.compile(r"""(?:(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""")
 _FACT = re.compile(r"--\s*(\w+)\s*:\s*(.*)")
 
 
@@ -55,14 +58,22 @@ def read_rules(paths: Iterable[str | Path], others: Iterable[Rule] = ()) -> list
     """
     rules = {rule.name: rule for rule in others}
     for path in map(Path, paths):
-        for rule in parse_rules(_text_of(path), path.suffix.casefold(), str(path)):
-            if rule.name in rules:
-                raise InvalidRulesError(
-                    f"{path}: expected different names of rules, found {rule.name!r} twice"
-                )
-            rules[rule.name] = rule
-            if len(rules) > _MOST_RULES:
-                raise InvalidRulesError(f"{path}: expected at most {_MOST_RULES} rules, found more")
+        _add(rules, parse_rules(_text_of(path), path.suffix.casefold(), str(path)), str(path))
+    return list(rules.values())
+
+
+def read_text(text: str, others: Iterable[Rule] = ()) -> list[Rule]:
+    """Parse rules in TOML that come as a text.
+
+    Args:
+        text: of the rules.
+        others: rules that come before them.
+
+    Raises:
+        InvalidRulesError: the text is not as documented, or two rules have one name.
+    """
+    rules = {rule.name: rule for rule in others}
+    _add(rules, parse_rules(text, ".toml", _TEXT), _TEXT)
     return list(rules.values())
 
 
@@ -123,6 +134,15 @@ def with_params(rules: Iterable[Rule], params: Mapping[str, Any]) -> list[Rule]:
     ]
 
 
+def _add(rules: dict[str, Rule], others: Iterable[Rule], place: str) -> None:
+    for rule in others:
+        if rule.name in rules:
+            raise InvalidRulesError(f"{place}: expected different names of rules, found {rule.name!r} twice")
+        rules[rule.name] = rule
+        if len(rules) > _MOST_RULES:
+            raise InvalidRulesError(f"{place}: expected at most {_MOST_RULES} rules, found more")
+
+
 def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -139,7 +159,7 @@ def _text_of(path: Path) -> str:
 
 def _toml_tables(text: str, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
-        document = tomllib.loads(text)
+        document = _document(text)
     # Deeply nested arrays exhaust the stack of the parser.
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidRulesError(f"{place}: expected TOML: {error}") from error
@@ -151,6 +171,12 @@ def _toml_tables(text: str, place: str) -> Iterator[tuple[str, Mapping[str, Any]
     for number, table in enumerate(tables, start=1):
         name = table.get("name")
         yield f"{place}: rule {name!r:.100}" if isinstance(name, str) else f"{place}: rule {number}", table
+
+
+def _document(text: str) -> dict[str, Any]:
+    if _LONG_KEY.search(text):
+        raise tomllib.TOMLDecodeError("a name has more than 64 parts")
+    return tomllib.loads(text)
 
 
 def _sql_tables(text: str, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -186,7 +212,7 @@ def _sql_tables(text: str, place: str) -> Iterator[tuple[str, Mapping[str, Any]]
 def _value(text: str) -> Any:
     """Return a value of TOML, or the text itself if it is none."""
     try:
-        found = tomllib.loads(f"value = {text}")
+        found = _document(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
         return text
     # A text of several lines could bring more keys than one.

@@ -13,8 +13,9 @@
 from __future__ import annotations
 
 from service.query.encode.junit import Case, Suite, junit_document
-from service.tasks.test.results import RuleResult, RunReport, SavepointResult, Status
+from service.tasks.test.results import RuleResult, SavepointResult, Status
 from service.tasks.test.rules import Severity
+from service.tasks.test.testing import RunReport
 
 
 def junit_text(report: RunReport) -> str:

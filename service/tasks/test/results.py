@@ -1,4 +1,4 @@
-"""The results of rules, of the savepoints that they were tested on, and of a whole run.
+"""The results of rules, and of the savepoints that they were tested on.
 
 | exit code | when |
 |---|---|
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from service.query.serving.firstrows import FirstRows
+from service.query.serving.origin import sendable
 from service.tasks.test.rules import CURRENT, PREVIOUS, Rule, Severity
 
 KEPT, VIOLATED, BROKEN, UNREADABLE = range(4)
@@ -73,12 +73,12 @@ class RuleResult:
             "rule": self.rule.name,
             "severity": self.rule.severity.value,
             "description": self.rule.description,
-            "table": self.table or None,
+            "table": sendable(self.table) or None,
             "status": self.status.value,
-            "message": self.message or None,
+            "message": sendable(self.message) or None,
             "expected": self.rule.expectation,
             "rows": None if self.rows is None else self.rows.to_dict(),
-            "sql": self.sql or None,
+            "sql": sendable(self.sql) or None,
             "elapsed_s": round(self.elapsed_s, 3),
         }
 
@@ -140,55 +140,16 @@ class SavepointResult:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that are JSON."""
         return {
-            "name": self.name,
-            "path": self.path,
-            "job": self.job,
+            "name": sendable(self.name),
+            "path": sendable(self.path),
+            "job": sendable(self.job),
             "checkpoint_id": self.checkpoint_id,
             "kind": self.kind,
             "created_at": None if self.created_at is None else self.created_at.isoformat(),
-            "previous": self.previous,
-            "notes": list(self.notes),
-            "error": self.error or None,
+            "previous": None if self.previous is None else sendable(self.previous),
+            "notes": [sendable(note) for note in self.notes],
+            "error": sendable(self.error) or None,
             "results": [one.to_dict() for one in self.results],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
-    """The results of a run.
-
-    Attributes:
-        savepoints: the results of each, in the order in which they were tested.
-        fail_on: the least severity of a violation that makes the exit code 1.
-    """
-
-    savepoints: tuple[SavepointResult, ...]
-    fail_on: Severity = Severity.ERROR
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the program."""
-        return max((one.exit_code(self.fail_on) for one in self.savepoints), default=KEPT)
-
-    @property
-    def results(self) -> Iterator[tuple[SavepointResult, RuleResult]]:
-        """The result of each rule on each savepoint."""
-        return ((savepoint, one) for savepoint in self.savepoints for one in savepoint.results)
-
-    @property
-    def violations(self) -> tuple[tuple[SavepointResult, RuleResult], ...]:
-        """Those of the results that are violations, of any severity."""
-        return tuple(pair for pair in self.results if pair[1].status is Status.VIOLATED)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as values that are JSON."""
-        counts = Counter(one.status.value for _, one in self.results)
-        return {
-            "exit_code": self.exit_code,
-            "fail_on": self.fail_on.value,
-            "counts": {status.value: counts[status.value] for status in Status},
-            "unreadable_savepoints": [one.name for one in self.savepoints if one.error],
-            "savepoints": [one.to_dict() for one in self.savepoints],
         }
 
 

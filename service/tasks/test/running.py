@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from catalog import Catalog, Database, NoSuchDatabaseError, NoSuchTableError
@@ -16,13 +16,15 @@ from readers import ReaderError, SavepointGoneError
 from service.base.errors import (
     DatabaseNotFoundError,
     InvalidQueryError,
+    QueryCancelledError,
     QueryError,
     SavepointError,
+    ServiceEndingError,
     TableNotFoundError,
+    TooManyQueriesError,
     query_error_of,
 )
 from service.query.encode import counted
-from service.query.engines.registry import AUTO
 from service.query.serving.firstrows import FirstRows, first_rows
 from service.query.serving.query import Query
 from service.query.serving.request import QueryRequest
@@ -43,16 +45,14 @@ class Runner:
     Attributes:
         start: starts queries.
         rules: the rules.
-        engine: that runs them.
-        timeout_s: seconds that each query may take; None for the limit of the settings.
-        kept: most rows of a violation that are kept.
+        asked: what all queries have: the engine, the user, limits.
+        spend: gets each result; what it raises ends the run.
     """
 
     start: Callable[[QueryRequest], Query]
     rules: Sequence[Rule]
-    engine: str = AUTO
-    timeout_s: float | None = None
-    kept: int = ROWS_KEPT
+    asked: QueryRequest = field(default_factory=lambda: QueryRequest(sql=""))
+    spend: Callable[[RuleResult], None] = lambda _: None
 
     def run(self, subject: Subject) -> SavepointResult:
         """Test one savepoint."""
@@ -71,7 +71,7 @@ class Runner:
         except ReaderError as error:
             gone = isinstance(error, SavepointGoneError) or database.is_gone
             return replace(known, error=query_error_of(error).told, is_gone=gone)
-        results = tuple(one for rule in self.rules for one in self._results(rule, subject))
+        results = tuple(self._spent(subject))
         is_gone = any(one.status is Status.UNREADABLE for one in results) and database.is_gone
         return replace(
             known,
@@ -82,6 +82,12 @@ class Runner:
             is_gone=is_gone,
             results=() if is_gone else results,
         )
+
+    def _spent(self, subject: Subject) -> Iterator[RuleResult]:
+        for rule in self.rules:
+            for one in self._results(rule, subject):
+                self.spend(one)
+                yield one
 
     def _results(self, rule: Rule, subject: Subject) -> Iterator[RuleResult]:
         """Yield the result of a rule, one for each state that it chooses."""
@@ -120,7 +126,7 @@ class Runner:
         started = time.monotonic()
         try:
             sql = rule.query(created_at=subject.database.created_at, chosen=chosen)
-            found = self._asked(sql, rule.params, subject, self.kept)
+            found = self._asked(sql, rule.params, subject, ROWS_KEPT)
             violation = _violation(rule, found)
         except QueryError as error:
             skipped = _reason_to_skip(error, subject, chosen)
@@ -138,10 +144,9 @@ class Runner:
         )
 
     def _asked(self, sql: str, params: Mapping[str, Any], subject: Subject, kept: int) -> FirstRows:
-        request = QueryRequest(
+        request = replace(
+            self.asked,
             sql=sql,
-            engine=self.engine,
-            timeout_s=self.timeout_s,
             parameters=params,
             schema=subject.database.name,
             catalog=_catalog_of(subject),
@@ -203,6 +208,8 @@ def _has(database: Database, table: str) -> bool:
 
 
 def _failed(rule: Rule, error: QueryError, table: str, started: float) -> RuleResult:
+    if isinstance(error, _OF_THE_RUN):
+        raise error
     is_unread = isinstance(error, SavepointError)
     return RuleResult(
         rule=rule,
@@ -213,5 +220,7 @@ def _failed(rule: Rule, error: QueryError, table: str, started: float) -> RuleRe
     )
 
 
+# No rule is at fault: the caller is gone, or the service has no room.
+_OF_THE_RUN = (QueryCancelledError, ServiceEndingError, TooManyQueriesError)
 _NO_STATE = "the savepoint has no state that it chooses"
 _DELETED = "it was deleted while it was tested"

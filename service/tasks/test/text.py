@@ -1,11 +1,11 @@
-"""A report → lines for people: of each savepoint what is wrong, the worst first, and how much is fine."""
+"""The results of a savepoint → lines for people: what is wrong, the worst first, and how much is fine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from service.query.encode import counted, dated, printable, wrapped_lines
-from service.tasks.test.results import RuleResult, RunReport, SavepointResult, Status
+from service.query.encode import dated, printable, wrapped_lines
+from service.tasks.test.results import RuleResult, SavepointResult, Status
 from service.tasks.test.rules import Severity
 
 # The longest label is UNREADABLE.
@@ -46,25 +46,6 @@ def savepoint_lines(savepoint: SavepointResult, fail_on: Severity, width: int | 
     passed = savepoint.counts()[Status.PASSED]
     if passed:
         yield f"{'passed':<{len(_INDENT)}}{passed:,}"
-
-
-def summary_line(report: RunReport) -> str:
-    """Return the line that sums up a run."""
-    counts = {status: sum(one.counts()[status] for one in report.savepoints) for status in Status}
-    failing = sum(one.fails(report.fail_on) for _, one in report.results)
-    unread = sum(bool(one.error) for one in report.savepoints)
-    told = [
-        counted(failing, "violation"),
-        f"{counts[Status.VIOLATED] - failing:,} of less severity"
-        if counts[Status.VIOLATED] > failing
-        else "",
-        f"{counts[Status.ERROR]:,} with an error" if counts[Status.ERROR] else "",
-        f"{counts[Status.UNREADABLE]:,} not readable" if counts[Status.UNREADABLE] else "",
-        f"{counts[Status.SKIPPED]:,} skipped" if counts[Status.SKIPPED] else "",
-        f"{counts[Status.PASSED]:,} passed",
-        f"{counted(unread, 'savepoint')} cannot be read" if unread else "",
-    ]
-    return f"{counted(len(report.savepoints), 'savepoint')}: {', '.join(filter(None, told))}"
 
 
 def _result_lines(one: RuleResult, fail_on: Severity, width: int | None) -> Iterator[str]:

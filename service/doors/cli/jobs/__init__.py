@@ -1,6 +1,5 @@
 """The commands about several checkpoints of a job.
 
-history.py    show what a key was in each checkpoint
-test.py       run the tests for state, once or over each new checkpoint
-arguments.py  the arguments of these commands, and of diff
+history.py  show what a key was in each checkpoint
+test.py     run the tests for state, once or over each new checkpoint
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import threading
@@ -9,35 +10,50 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import closing
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NoReturn
 
 import orjson
 
-from catalog import Catalog
+from catalog import Catalog, Database
 from readers import ReaderError, load_machine
-from service.base.settings import UNLIMITED, settings_of
+from service.base import settings
+from service.base.errors import InvalidRequestError
+from service.base.settings import UNLIMITED
 from service.doors.cli.compile import log_compilation
+from service.doors.cli.options import BY_PATH, add_options, request_of
 from service.doors.cli.outcome import WrongUsageError, answered
 from service.doors.cli.output import screen_width
+from service.doors.cli.parser import QUERY_SETTINGS, add_names, add_no_cache
 from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import printable
 from service.query.engines.registry import open_engines
 from service.query.serving.registry import Queries
-from service.tasks.test.files import SUFFIXES, given_params, read_rules, with_params
+from service.tasks.task import Context
+from service.tasks.test.errors import InvalidRulesError
+from service.tasks.test.files import SUFFIXES
 from service.tasks.test.markup import junit_text
-from service.tasks.test.results import KEPT, RunReport, SavepointResult
-from service.tasks.test.rules import Rule, Severity
-from service.tasks.test.running import Runner
-from service.tasks.test.selection import Subject, all_of, newest_ones
-from service.tasks.test.standard import standard_rules, standard_text
-from service.tasks.test.text import savepoint_lines, summary_line
+from service.tasks.test.results import KEPT, SavepointResult
+from service.tasks.test.rules import Severity
+from service.tasks.test.selection import Subject
+from service.tasks.test.standard import standard_text
+from service.tasks.test.testing import (
+    Brought,
+    RunReport,
+    Testing,
+    TestRequest,
+    prepared,
+    rules_of,
+    subjects_of,
+)
+from service.tasks.test.text import savepoint_lines
 from service.tasks.test.watching import Watch
 from service.tasks.test.webhook import Notices, Webhook, WebhookError, webhook_of
 
 _STDOUT = "-"
+# Rules are files, and savepoints are paths.
+_IN_FILES = BY_PATH | {"rules"}
 
 
 def main(options: Namespace) -> int:
@@ -48,26 +64,76 @@ def main(options: Namespace) -> int:
     return answered(_tested, options)
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments; those of the request say what they mean."""
+    parser.add_argument(
+        "paths",
+        metavar="RULES PATH",
+        nargs="*",
+        help="Files of rules (.toml, .sql), and savepoints or folders with some; of a folder the newest one of each job is tested.",
+    )
+    add_options(parser, TestRequest, _IN_FILES)
+    parser.add_argument("--print-standard", action="store_true", help="Show these rules, and test nothing.")
+    parser.add_argument("--junit", metavar="FILE", help="File for a report as JUnit's XML.")
+    parser.add_argument("--json", metavar="FILE", help="File for a report as JSON; - for standard output.")
+    parser.add_argument("--watch", action="store_true", help="Go on with each new checkpoint, until Ctrl-C.")
+    parser.add_argument(
+        "--interval", type=float, default=10.0, metavar="SECONDS", help="Time between two looks with --watch."
+    )
+    parser.add_argument(
+        "--webhook",
+        metavar="URL",
+        help="URL that gets the report as JSON of each savepoint that fails, or is fine again.",
+    )
+    parser.add_argument(
+        "--webhook-header", metavar="FILE", help="File of headers for it, one a line: Authorization: Bearer …"
+    )
+    add_names(parser)
+    settings.add_arguments(parser, QUERY_SETTINGS, UNLIMITED)
+    add_no_cache(parser)
+
+
 def _tested(options: Namespace) -> int:
-    settings = settings_of(vars(options), os.environ, UNLIMITED)
+    found = settings.settings_of(vars(options), os.environ, UNLIMITED)
     names = [name for name in options.paths if Path(name).suffix.casefold() in SUFFIXES]
-    rules = _rules(options, names)
+    if not names and not options.standard:
+        raise WrongUsageError("expected a file of rules, .toml or .sql, or --standard")
+    brought = Brought(files=names)
+    try:
+        request = request_of(TestRequest, options, {*_IN_FILES, "previous"})
+        # A mistake in the rules is told before a savepoint is looked for.
+        rules_of(request, brought)
+    except InvalidRulesError:
+        raise
+    except InvalidRequestError as error:
+        raise WrongUsageError(f"--{error.message}") from error
     output = _Output(options)
     paths = [path for path in options.paths if path not in names]
     if not paths:
         raise WrongUsageError("expected a savepoint, or a folder with some, behind the rules")
-    catalog = catalog_of(paths, options, cache=cache_of(settings, writes=False), may_be_empty=options.watch)
-    subjects = _subjects(options, catalog)
+    catalog = catalog_of(paths, options, cache=cache_of(found, writes=False), may_be_empty=options.watch)
+    subjects = [] if options.watch else subjects_of(request, catalog, _previous(options))
     log_compilation()
     load_machine()
-    with closing(Queries(catalog, open_engines(settings), settings)) as queries:
-        runner = Runner(start=queries.start, rules=rules, engine=options.engine, timeout_s=options.timeout_s)
+    with closing(Queries(catalog, open_engines(found), found)) as queries:
+        context = Context(catalog=catalog, settings=found, start=queries.start, is_alone=True)
+        testing = prepared(request, context, brought)
         if options.watch:
-            _watch(options, catalog, runner, output)
-        return output.show(runner, subjects).exit_code
+            _watch(options, catalog, testing, output)
+        return output.show(testing, subjects).exit_code
 
 
-def _watch(options: Namespace, catalog: Catalog, runner: Runner, output: _Output) -> NoReturn:
+def _previous(options: Namespace) -> Database | None:
+    """Return the savepoint that --previous names."""
+    if options.previous is None:
+        return None
+    previous = catalog_of([options.previous], options).default
+    if previous is None:
+        raise WrongUsageError("--previous: expected one savepoint, found several")
+    return previous
+
+
+def _watch(options: Namespace, catalog: Catalog, testing: Testing, output: _Output) -> NoReturn:
     """Test each new savepoint, until Ctrl-C."""
     watch, told = Watch(catalog), ""
     while True:
@@ -81,43 +147,8 @@ def _watch(options: Namespace, catalog: Catalog, runner: Runner, output: _Output
             _tell(failure)
         told = failure
         if subjects:
-            output.show(runner, subjects)
+            output.show(testing, subjects)
         time.sleep(options.interval)
-
-
-def _rules(options: Namespace, names: Sequence[str]) -> list[Rule]:
-    """Return the rules to test.
-
-    Raises:
-        WrongUsageError: there are none.
-        InvalidRulesError: a file is not as documented.
-    """
-    rules = read_rules(names, standard_rules() if options.standard else ())
-    if not rules:
-        raise WrongUsageError("expected a file of rules, .toml or .sql, or --standard")
-    rules = with_params(rules, given_params(options.param or ()))
-    for pattern in options.rule or ():
-        if not any(fnmatchcase(rule.name, pattern) for rule in rules):
-            known = ", ".join(rule.name for rule in rules)
-            raise WrongUsageError(f"--rule: expected a name of {known}, found {pattern!r}")
-    chosen = options.rule or ["*"]
-    return [rule for rule in rules if any(fnmatchcase(rule.name, pattern) for pattern in chosen)]
-
-
-def _subjects(options: Namespace, catalog: Catalog) -> list[Subject]:
-    """Return the savepoints to test; with --watch those that are there are looked for later."""
-    if options.previous is None:
-        if options.watch:
-            return []
-        return all_of(catalog) if options.all else newest_ones(catalog)
-    if options.watch or options.all or len(catalog.databases) != 1:
-        raise WrongUsageError(
-            f"--previous: expected one savepoint to test, found {len(catalog.databases)}, --all or --watch"
-        )
-    previous = catalog_of([options.previous], options).default
-    if previous is None:
-        raise WrongUsageError("--previous: expected one savepoint, found several")
-    return newest_ones(catalog, previous)
 
 
 class _Output:
@@ -134,6 +165,8 @@ class _Output:
     def __init__(self, options: Namespace) -> None:
         if options.webhook is None and options.webhook_header is not None:
             raise WrongUsageError("--webhook-header: expected --webhook, too")
+        if options.watch and options.previous is not None:
+            raise WrongUsageError("--previous: expected one savepoint to test, found --watch")
         if not 0 < options.interval < threading.TIMEOUT_MAX:
             raise WrongUsageError(f"--interval: expected seconds above 0, found {options.interval}")
         self._junit = options.junit
@@ -145,26 +178,27 @@ class _Output:
         if options.webhook is not None:
             self._webhook = webhook_of(options.webhook, options.webhook_header)
 
-    def show(self, runner: Runner, subjects: Sequence[Subject]) -> RunReport:
+    def show(self, testing: Testing, subjects: Sequence[Subject]) -> RunReport:
         """Test savepoints, and show the results of each as soon as it is tested."""
-        found: list[SavepointResult] = []
         is_text = self._json != _STDOUT
         width = screen_width(None)
         if is_text and self._has_shown:
             # The report of the next look begins a paragraph of its own.
             print()
         self._has_shown = True
-        for subject in subjects:
+
+        def test(subject: Subject) -> SavepointResult:
             told = f"testing {printable(subject.database.name)}"
             with ProgressLine(told.__str__):
-                one = runner.run(subject)
-            found.append(one)
+                one = testing.runner.run(subject)
             if is_text:
                 print("\n".join([*savepoint_lines(one, self._fail_on, width), ""]), flush=True)
             self._notify(one)
-        report = RunReport(savepoints=tuple(found), fail_on=self._fail_on)
+            return one
+
+        report = testing.report(subjects, test)
         if is_text:
-            print(summary_line(report), flush=True)
+            print(report.summary, flush=True)
         self._write(report)
         return report
 

@@ -35,7 +35,7 @@ def task_router() -> APIRouter:
     """Return the calls of all use cases."""
     router = APIRouter(prefix="/api", tags=["use cases"], responses=FAILURES)
     for name, registered in tasks_at(HTTP):
-        router.post(f"/{name}", response_class=Response)(_answerer(name, registered))
+        router.post(f"/{registered.address or name}", response_class=Response)(_answerer(name, registered))
     return router
 
 
