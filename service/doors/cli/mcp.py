@@ -23,6 +23,7 @@ from service.query.engines.registry import open_engines
 from service.query.serving.registry import Queries
 from service.tasks.check.registry import Checks
 from service.tasks.saved.store import SavedQueries
+from service.tasks.write.serving.registry import Writes
 
 # As a shell tells of a process that a signal ended.
 _SIGNALLED = 128
@@ -62,13 +63,20 @@ def _serve(options: Namespace) -> None:
             "savepointdb: an agent starts this command, and speaks with it by standard input and output; Ctrl-C ends it",
             file=sys.stderr,
         )
-    checks, saved = Checks(chosen), SavedQueries(chosen.queries.saved_queries)
-    with closing(Queries(catalog, open_engines(chosen), chosen)) as queries, closing(checks):
+    checks, saved, writes = (
+        Checks(chosen),
+        SavedQueries(chosen.queries.saved_queries),
+        Writes(chosen, catalog),
+    )
+    with closing(Queries(catalog, open_engines(chosen), chosen)) as queries, closing(checks), closing(writes):
 
         def interrupted(number: int) -> NoReturn:
+            writes.close()
             checks.close()
             queries.close()
             os._exit(INTERRUPTED if number == signal.SIGINT else _SIGNALLED + number)
 
-        served = Served(settings=chosen, catalog=catalog, queries=queries, checks=checks, saved=saved)
+        served = Served(
+            settings=chosen, catalog=catalog, queries=queries, checks=checks, saved=saved, writes=writes
+        )
         standardio.serve(served, interrupted)

@@ -14,6 +14,7 @@ In reading order:
     querytools.py   query
     savedtools.py   run_saved_query
     timetools.py    diff, history, check
+    writetools.py   preview_write
     tasktools.py    the use cases of `service.tasks`
     tools.py        the table of tools
     resources.py    databases and tables as texts with addresses

@@ -107,6 +107,21 @@ class Check(LimitedArguments):
     )
 
 
+class PreviewWrite(Arguments):
+    """A script over a database."""
+
+    sql: str = Field(description="UPDATE, DELETE, INSERT, MERGE, … with semicolons between them")
+    database: _Database = None
+    flink: Annotated[str, Field(max_length=50)] | None = Field(
+        default=None, description="Flink that will restore it; default: the source's"
+    )
+    expect: dict[str, Annotated[int, Field(ge=0)]] = Field(
+        default_factory=dict, description="table → rows that must change"
+    )
+    allow_empty: bool = False
+    max_bytes: _Bytes = USUAL_BYTES
+
+
 _Kind = TypeVar("_Kind", bound=Arguments)
 
 

@@ -37,7 +37,7 @@ def runner_of(registered: RegisteredTask) -> Callable[[Call, Any], Awaitable[Too
         context = context_of(call.served, call.caller, call.source, group)
         context = replace(context, warn=told.append)
         outcome = await found_in_thread(lambda: task.run(asked, context), group.cancel)
-        content, notes = _fitting(outcome.to_dict(), arguments.max_bytes)
+        content, notes = fitting_content(outcome.to_dict(), arguments.max_bytes)
         lines, left = [], arguments.max_bytes
         for line in outcome.lines(None):
             left -= len(line) + 1
@@ -49,7 +49,7 @@ def runner_of(registered: RegisteredTask) -> Callable[[Call, Any], Awaitable[Too
     return run
 
 
-def _fitting(content: dict[str, Any], max_bytes: int) -> tuple[dict[str, Any], list[str]]:
+def fitting_content(content: dict[str, Any], max_bytes: int) -> tuple[dict[str, Any], list[str]]:
     """Return content that has room: its longest lists lose their ends; and the sentences that say so."""
     if len(orjson.dumps(content)) <= max_bytes:
         return content, []

@@ -12,7 +12,7 @@ from typing import Any
 from catalog.errors import near_names
 from service.base.errors import QueryError, query_error_of
 from service.doors.http.api.state import Served
-from service.doors.mcp import catalogtools, querytools, savedtools, timetools
+from service.doors.mcp import catalogtools, querytools, savedtools, timetools, writetools
 from service.doors.mcp.arguments import (
     Arguments,
     Check,
@@ -21,6 +21,7 @@ from service.doors.mcp.arguments import (
     Diff,
     History,
     ListDatabases,
+    PreviewWrite,
     RunQuery,
     RunSavedQuery,
     arguments_of,
@@ -187,5 +188,12 @@ TOOLS: Mapping[str, Tool] = {
             "headline": "string",
             "findings": "array",
         },
+    ),
+    "preview_write": Tool(
+        title="Preview a write",
+        description="What a script of SQL would change in a new savepoint, and whether Flink would restore it. Writes nothing.",
+        arguments=PreviewWrite,
+        run=writetools.preview_write,
+        output={"database": "string", "statements": "array", "rows": "integer"},
     ),
 }

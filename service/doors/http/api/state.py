@@ -34,6 +34,7 @@ class Served:
         queries: the queries over them.
         checks: the checks of clients.
         saved: the saved queries.
+        writes: the savepoints that clients write, and their previews.
     """
 
     settings: Settings
@@ -41,6 +42,7 @@ class Served:
     queries: Queries
     checks: Checks
     saved: SavedQueries
+    writes: Writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,6 @@ class ServiceState(Served):
         starts: starts queries in threads.
         metrics: its numbers for Prometheus.
         workers: the local engine, in processes of its own.
-        writes: the savepoints that clients write.
         compilation: compiles what writes need.
         clusters: the clusters of Flink that it follows.
         triggers: the savepoints that clients have Flink take.
@@ -62,7 +63,6 @@ class ServiceState(Served):
     starts: QueryStarts
     metrics: Metrics
     workers: WorkerEngine
-    writes: Writes
     compilation: Compilation
     clusters: Clusters
     triggers: Triggers

@@ -37,6 +37,7 @@ from service.tasks.write.writing import Writing
 _REPORT_S = 0.1
 # A process that cannot unwind is ended by the kernel.
 _UNWIND_S = 20
+_PREVIEW = "preview"
 
 
 class _StoppedError(BaseException):
@@ -89,7 +90,8 @@ class WriteProcess:
             self._prepared(Path(folder), settings) as writing,
         ):
             if task.target is None:
-                report = report_of(writing.preview)
+                made = Path(folder, _PREVIEW)
+                report = report_of(writing.write(made) if task.is_checked else writing.preview)
                 check_lost_pages()
                 return report
             self._advance(phase=Phase.WRITING)

@@ -180,6 +180,12 @@ class Writes:
             raise _ending()
         if len(self._waiting) >= self._settings.writes.queued:
             raise TooManyWritesError("too many writes wait", retry_after_s=_RETRY_AFTER_S)
+        if order.is_checked and any(
+            write.order.is_checked and write.order.owner == order.owner
+            for write in (*self._waiting, *self._running)
+        ):
+            # Who only reads must not keep those who write from their turns.
+            raise TooManyWritesError("another preview of this user runs", retry_after_s=_RETRY_AFTER_S)
         taken = {write.order.target.path for write in (*self._waiting, *self._running) if write.order.target}
         if order.target is not None and order.target.path in taken:
             raise ConflictError(

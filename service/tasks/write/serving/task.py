@@ -76,6 +76,7 @@ class WriteTask:
         target: the directory to make; None for a dry run.
         settings: limits.
         memory_bytes: memory that the process may take; 0 for no limit.
+        is_checked: whether a dry run says what a restore would do: what changes is then made among the temporary files.
     """
 
     databases: tuple[KnownDatabase, ...]
@@ -83,6 +84,7 @@ class WriteTask:
     target: str | None
     settings: Settings
     memory_bytes: int
+    is_checked: bool = False
 
     def content(self) -> bytes:
         """Return the content of RUN."""

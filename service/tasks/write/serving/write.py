@@ -65,6 +65,7 @@ class WriteOrder:
         kinds: the kinds of the script's statements, for logs.
         owner: the user who asks.
         client: the client, as it calls itself.
+        is_checked: whether a dry run says what a restore would do.
     """
 
     request: WriteRequest
@@ -74,6 +75,7 @@ class WriteOrder:
     kinds: tuple[str, ...]
     owner: Identity
     client: str = ""
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +284,7 @@ class Write:
             target=None if self.order.target is None else self.order.target.path,
             settings=self._settings.replaced({"temp_directory": spill.path}),
             memory_bytes=self._memory_bytes,
+            is_checked=self.order.is_checked,
         )
 
     def _received(self, channel: Channel) -> dict[str, Any]:

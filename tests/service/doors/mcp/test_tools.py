@@ -32,6 +32,7 @@ TOOLS = [
     "diff",
     "history",
     "check",
+    "preview_write",
     "bisect",
     "inspect",
     "lookup_key",
@@ -53,9 +54,9 @@ def test_an_agent_is_told_what_there_is_in_few_words(agent: Agent) -> None:
 
     assert [tool["name"] for tool in tools] == TOOLS
     assert all(tool["annotations"]["readOnlyHint"] for tool in tools)
-    # What a model reads in each conversation: some 2,400 tokens.
+    # What a model reads in each conversation: some 2,600 tokens.
     read = [{name: tool[name] for name in ("name", "description", "inputSchema")} for tool in tools]
-    assert len(json.dumps(read, separators=(",", ":"))) + len(agent.greeting["instructions"]) < 9_700
+    assert len(json.dumps(read, separators=(",", ":"))) + len(agent.greeting["instructions"]) < 10_500
     prompt = agent.send("prompts/get", {"name": "find_wrong_value", "arguments": {"symptom": "a count"}})
     assert prompt.json()["result"]["messages"][0]["content"]["text"].startswith("a count\n\nFind the key")
 
@@ -393,3 +394,35 @@ def test_a_table_is_described_however_long_its_values_are(agent: Agent) -> None:
     assert all(len(json.dumps(value)) < 300 for row in told["first_rows"] for value in row)
     assert len(wrong) < 5_000
     assert "characters)" in wrong
+
+
+def test_a_write_is_previewed_and_nothing_is_written(agent: Agent) -> None:
+    script = "UPDATE aggregate__count SET value = 0 WHERE key = 'key_662'"
+    told = agent.call("preview_write", sql=script, database="native", expect={"aggregate__count": 1})
+
+    content = told["structuredContent"]
+    assert (content["rows"], content["statements"][0]["samples"][0]["after"]) == (1, {"value": "0"})
+    assert content["check"]["exit_code"] in (0, 1)
+    assert content["notes"] == ["nothing was written"]
+    assert "→ value=0" in told["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"sql": "DELETE FROM aggregate__count", "database": "nothing"}, "DATABASE_NOT_FOUND"),
+        ({"sql": "SELECT 1", "database": "native"}, "FORBIDDEN"),
+        ({"sql": "DELETE FROM nothing", "database": "native"}, "TABLE_NOT_FOUND"),
+        (
+            {"sql": "DELETE FROM aggregate__count", "database": "native", "expect": {"aggregate__count": 1}},
+            "CONFLICT",
+        ),
+    ],
+    ids=["database", "statement", "table", "expect"],
+)
+def test_a_preview_is_refused_as_the_write_would_be(
+    agent: Agent, arguments: dict[str, Any], code: str
+) -> None:
+    told = agent.call("preview_write", **arguments)
+
+    assert told["structuredContent"]["error"]["code"] == code
