@@ -2,6 +2,7 @@
 
 settings    the table in `service.base.settings`
 commands    the parsers of `service.cli`
+doors       the tables of `service.tasks.registry`
 errors      `QueryError` and its subclasses, and the codes that errors of the other rooms become
 HTTP        the OpenAPI description of the application
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -22,6 +23,7 @@ from service.base.settings import ENVIRONMENT_PREFIX, SETTINGS, Settings
 from service.cli import parser_of
 from service.doors.app import create_app
 from service.query.engines.registry import ENGINES
+from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS, RegisteredTask
 
 _HEAD = """# Reference
 
@@ -31,7 +33,7 @@ Made from the code (`make reference`).
 
 def reference() -> str:
     """Return the whole page, as Markdown."""
-    return "\n".join([_HEAD, *_settings(), *_commands(), *_errors(), *_http()])
+    return "\n".join([_HEAD, *_settings(), *_commands(), *_doors(), *_errors(), *_http()])
 
 
 def _settings() -> Iterator[str]:
@@ -57,7 +59,7 @@ def _default(value: object) -> str:
 def _commands() -> Iterator[str]:
     yield "## Commands\n"
     known = {setting.option for setting in SETTINGS.values()}
-    for name, parser in _parsers(parser_of(), "savepointdb"):
+    for name, parser in parsers(parser_of(), "savepointdb"):
         rows = []
         for action in parser._actions:
             if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
@@ -73,12 +75,36 @@ def _commands() -> Iterator[str]:
     yield "Commands also take the settings that they use; `--help` of a command lists them.\n"
 
 
-def _parsers(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+def parsers(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield the parsers of a command and of those below it, with their names."""
     yield name, parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for below, subparser in action.choices.items():
-                yield from _parsers(subparser, f"{name} {below}")
+                yield from parsers(subparser, f"{name} {below}")
+
+
+def _doors() -> Iterator[str]:
+    yield "## Use cases and doors\n"
+    yield "What each use case is called at each door, and why a door lacks it.\n"
+    found: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
+        name: (_names_of(name, one), one.lacking) for name, one in TASKS.items()
+    }
+    found |= {name: (one.names, one.lacking) for name, one in OTHERS.items()}
+    rows = [
+        (f"`{name}`", *(_at(names.get(door), lacking.get(door)) for door in DOORS))
+        for name, (names, lacking) in sorted(found.items())
+    ]
+    yield from _table(("use case", "command line", "HTTP", "agents", "Python"), rows)
+
+
+def _names_of(name: str, task: RegisteredTask) -> dict[str, str]:
+    names = {CLI: name, HTTP: f"POST /api/{task.address or name}", MCP: task.tool or name, PYTHON: name}
+    return {door: called for door, called in names.items() if door not in task.lacking}
+
+
+def _at(name: str | None, lacking: str | None) -> str:
+    return ": ".join(filter(None, (f"`{name}`" if name else "–", lacking)))
 
 
 def _errors() -> Iterator[str]:

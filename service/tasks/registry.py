@@ -65,3 +65,45 @@ TASKS: dict[str, RegisteredTask] = {
         "service.tasks.xray.xray", "Show how large state is, where, and how much is garbage."
     ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class OtherUseCase:
+    """A use case whose doors have forms of their own.
+
+    Attributes:
+        names: door → what it is called there.
+        lacking: door → why that door lacks it, or a part of it.
+    """
+
+    names: Mapping[str, str]
+    lacking: Mapping[str, str] = field(default_factory=dict)
+
+
+_NEVER_WRITES = "an agent never writes to disk"
+# A line goes when its use case gets one in `TASKS`.
+OTHERS: dict[str, OtherUseCase] = {
+    "query": OtherUseCase(
+        {CLI: "query", HTTP: "POST /api/query", MCP: "query", PYTHON: "Connection.sql"},
+    ),
+    "history": OtherUseCase(
+        {CLI: "history", HTTP: "POST /api/jobs/{job}/timeline", MCP: "history", PYTHON: "history"}
+    ),
+    "diff": OtherUseCase({CLI: "diff", HTTP: "POST /api/diff", MCP: "diff", PYTHON: "diff"}),
+    "check": OtherUseCase({CLI: "check", HTTP: "POST /api/checks", MCP: "check", PYTHON: "check"}),
+    "write": OtherUseCase(
+        {CLI: "write", HTTP: "POST /api/savepoints", MCP: "preview_write", PYTHON: "Connection.write"},
+        {MCP: f"a preview only: {_NEVER_WRITES}"},
+    ),
+    "create": OtherUseCase(
+        {CLI: "create", HTTP: "POST /api/savepoints", PYTHON: "create"}, {MCP: _NEVER_WRITES}
+    ),
+    "convert": OtherUseCase(
+        {CLI: "convert", PYTHON: "convert"},
+        {HTTP: "it needs classes of the job on the machine that runs it", MCP: _NEVER_WRITES},
+    ),
+    "export": OtherUseCase(
+        {CLI: "export", PYTHON: "export"},
+        {HTTP: "a service writes savepoints only; an answer may be Parquet", MCP: _NEVER_WRITES},
+    ),
+}
