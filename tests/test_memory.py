@@ -24,6 +24,8 @@ from readers.compiled.ahead import compile_all
 from writers import COMPILED_UNITS
 
 MOST_MIB = 400
+# LLVM loads the compiled kernels, and its code stays in the memory of the process.
+LLVM_MIB = 50
 ENTRIES = 10_000_000
 BEGINNING = """
 from service.base.process.memory import keep_little
@@ -200,4 +202,4 @@ def test_a_write_takes_bounded_memory(script: str, rows: list[int], tmp_path: Pa
     [effect] = json.loads(report)["statements"]
     assert [effect["removed"], effect["added"]] == rows
     code, peak_mib = json.loads(peak)
-    assert (code, peak_mib < MOST_MIB) == (0, True)
+    assert (code, peak_mib < MOST_MIB + LLVM_MIB) == (0, True)

@@ -194,6 +194,8 @@ _SUMMARIES = {
     "diff": "Show the differences to another savepoint.",
     "history": "Show one key in all checkpoints of the job.",
 }
+# Their arguments are files beside savepoints.
+_WITH_FILES = frozenset({"test"})
 _ARGUMENTS = {
     "bisect": "SQL",
     "check": "[--against X]",
@@ -205,6 +207,6 @@ _ARGUMENTS = {
 
 def task_commands() -> Iterator[tuple[str, str, str]]:
     """Yield each use case of the shell: its name, its arguments, and what it does."""
-    summaries = _SUMMARIES | {name: task.summary for name, task in tasks_at(CLI)}
+    summaries = _SUMMARIES | {name: task.summary for name, task in tasks_at(CLI) if name not in _WITH_FILES}
     for name, summary in sorted(summaries.items()):
         yield name, _ARGUMENTS.get(name, ""), summary
