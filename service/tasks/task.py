@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from catalog import Catalog, Database
 from service.base.errors import DatabaseNotFoundError
+from service.base.process import machine
 from service.base.settings import Settings
+from service.query.engines.parallel import read_splits
 from service.tasks.request import TaskRequest
 
 if TYPE_CHECKING:
@@ -117,7 +119,8 @@ class Context:
             ReaderError, QueryError: it cannot be read, or takes longer than it may.
         """
         if self.is_alone:
-            return database.table(name).scan().to_arrow()
+            scan = database.table(name).scan()
+            return pa.Table.from_batches(list(read_splits(scan, machine.cores(), lambda: None)), scan.schema)
         from service.query.sql.edits import quoted
 
         return self.query(f"SELECT * FROM {quoted(database.name)}.{quoted(name)}")
