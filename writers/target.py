@@ -227,7 +227,11 @@ class TargetDirectory(Target):
             raise TargetError(
                 f"expected a directory to write to: {error.strerror}", path=str(self.path)
             ) from error
-        self._lock = os.open(self.path, _FOLDER)
+        try:
+            self._lock = os.open(self.path, _FOLDER)
+        except OSError as error:
+            self._give_up()
+            raise _failed(self.path, error) from error
         # Not every file system has locks: there nobody can distinguish this writer from one that was killed.
         with suppress(OSError):
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -236,6 +240,7 @@ class TargetDirectory(Target):
                 file.write(self._token)
         except BaseException:
             self._give_up()
+            os.close(self._lock)
             raise
 
     def __enter__(self) -> Self:

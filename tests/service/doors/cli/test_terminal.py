@@ -294,8 +294,8 @@ def test_help_begins_with_what_every_query_needs(capsys: pytest.CaptureFixture[s
     ("name", "first"),
     [
         ("serve", ["--root", "--port", "--host", "--keys-file"]),
-        ("inspect", ["--format", "--verbose"]),
-        ("lookup", ["--format", "--output", "--verbose"]),
+        ("inspect", ["--format", "--output", "--no-cache", "--verbose"]),
+        ("lookup", ["--format", "--output", "--no-cache", "--verbose"]),
     ],
 )
 def test_help_begins_with_what_every_call_needs(
