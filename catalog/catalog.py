@@ -22,8 +22,7 @@ from catalog.errors import (
 from catalog.freshness import LATEST, AnySchema, DatabaseSchema, Schema, aliases_of
 from catalog.jobs.facts import JobFacts, KnownFacts
 from catalog.jobs.grouping import HISTORY, Job, jobs_of
-from catalog.jobs.histories import Histories
-from catalog.jobs.history import HistoryDatabase
+from catalog.jobs.history import Histories, HistoryDatabase
 from catalog.labels import Root
 from catalog.naming import SEPARATOR
 from catalog.roots import (

@@ -8,7 +8,6 @@ In reading order:
     check.py       check: the whole of it
     report.py      CheckReport, OperatorVerdict, StateVerdict
     job.py         Job: what is known of a job
-    newjob.py      what is known of the new job
     values.py      what only the stored values tell
     samples.py     what the first stored values tell
     against/       what a savepoint is compared with → a Job
@@ -26,10 +25,9 @@ from doctor.against.kind import Against
 from doctor.against.recognition import against_of
 from doctor.against.savepoint import SavepointAgainst
 from doctor.against.written import SourceAgainst
-from doctor.check import check
+from doctor.check import check, new_job
 from doctor.errors import DoctorError, UnknownBackendError, UnknownVersionError
 from doctor.job import Job
-from doctor.newjob import new_job
 from doctor.report import (
     CheckReport,
     OperatorVerdict,
@@ -41,9 +39,9 @@ from doctor.report import (
     StateOutcome,
     StateVerdict,
 )
+from doctor.rules.comparison import FAMILIES as RULES
 from doctor.rules.rule import Effect, Rule
 from doctor.rules.states import CAUTIONS
-from doctor.rules.table import FAMILIES as RULES
 from doctor.values import ValuesCheck
 from doctor.versions import NEWEST_FLINK, FlinkVersion, flink_version
 

@@ -1,4 +1,7 @@
-"""`check`: a savepoint, and what is known of the new job → a `CheckReport`."""
+"""`check`: a savepoint, and what is known of the new job → a `CheckReport`.
+
+`new_job`: what is known of a new job, from everything that a savepoint is compared with.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from doctor.rules.plans import STATES_UNSEEN
 from doctor.rules.rule import caution_of, note_of
 from doctor.rules.states import BACKEND_NAME_UNSEEN, CHANGELOG_UNSEEN, UNSEEN
 from doctor.values import ValuesCheck, revised
-from doctor.versions import NEWEST_FLINK, flink_version, known_backend
+from doctor.versions import NEWEST_FLINK, FlinkVersion, flink_version, known_backend
 from readers import Savepoint
 
 _LAST_WITH_KRYO_2 = 4
@@ -128,3 +131,21 @@ def _required(old: Job, context: Context) -> tuple[RequiredClass, ...]:
         for operator in old.operators.values()
         for required in required_classes(operator, context.classes)
     )
+
+
+def new_job(savepoint: Savepoint, against: Sequence[Against], flink: FlinkVersion) -> Job:
+    """Return what is known of the new job of a savepoint.
+
+    Args:
+        savepoint: of the old job.
+        against: what tells about the new one; what lists operators and states informs before what describes classes.
+        flink: the version that restores it.
+
+    Raises:
+        ReaderError: something of it cannot be read.
+    """
+    old = job_of(savepoint)
+    new = Job(knows=frozenset(), metadata_version=None, operators={})
+    for source in sorted(against, key=lambda source: source.order):
+        new = source.inform(new, old, flink)
+    return new

@@ -136,8 +136,7 @@ if TYPE_CHECKING:
     from readers.operators import Operator
     from readers.recognition import MAGIC, STATE_INFO_FILE_NAME
     from readers.rows import conform, is_keyed, merged_type
-    from readers.samples.sample import ValueSample, sample_of
-    from readers.samples.stages import Stages
+    from readers.samples.sample import Stages, ValueSample, sample_of
     from readers.savepoint import Savepoint
     from readers.serializers.avro import AvroSerializer
     from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
@@ -173,12 +172,11 @@ if TYPE_CHECKING:
     from readers.stateinfo.file import OperatorInfo, StateInfo, TypeInfo, load_state_info, read_bounded
     from readers.stateinfo.plans import JobPlan, load_job_plan, read_job_plan
     from readers.states import State, StatePart, UnreadHandle
-    from readers.storage.cachefolder import cache_directory
     from readers.storage.filesystems import FileSystem, Listing, absolute
-    from readers.storage.knownfiles import KnownFiles
     from readers.storage.location import (
         DEFAULT_OPTIONS,
         METADATA_FILE_NAME,
+        KnownFiles,
         Location,
         ReadCounter,
         ResolvedFile,
@@ -190,7 +188,7 @@ if TYPE_CHECKING:
     )
     from readers.storage.remote import RemoteEntry, RemoteFileSystem
     from readers.storage.schemes import arrow_filesystem, needed_credentials, s3_arguments
-    from readers.storage.temporary import TemporaryFolder
+    from readers.storage.temporary import TemporaryFolder, cache_directory
     from readers.surveys.orphans import orphan_timers
     from readers.surveys.survey import KeySurvey, LargeKey, garbage_share, key_texts, survey, update_times
 
@@ -202,12 +200,12 @@ _HOMES = {
     "readers.connectors.layout": "Layout:ConnectorLayout",
     "readers.connectors.source": "ConnectorSource",
     "readers.decode": "instructions",
-    "readers.decode.columns": "ColumnTree NO_COLUMN",
+    "readers.decode.columns": "NO_COLUMN ColumnTree",
     "readers.decode.decoder": "Batch load_machine warm",
     "readers.decode.dictionaries": "dictionary_schema with_dictionaries",
     "readers.decode.loads": (
-        "load_i2 load_i4 load_i8 load_le_i2 load_le_i4 load_le_i8 load_u1 stack_memory store_1 "
-        "store_2 store_4 store_8 store_be_2 store_be_4 store_be_8"
+        "load_i2 load_i4 load_i8 load_le_i2 load_le_i4 load_le_i8 load_u1 stack_memory store_1 store_2 "
+        "store_4 store_8 store_be_2 store_be_4 store_be_8"
     ),
     "readers.decode.machine.code": "target word",
     "readers.decode.machine.decimals": "is_within",
@@ -220,15 +218,17 @@ _HOMES = {
     "readers.errors": (
         "AccessDeniedError CorruptDataError FileChangedError MissingFileError NotASavepointError "
         "PathOutsideRootError ReaderError ReaderFailureError SavepointGoneError StorageError "
-        "UnsupportedSerializerError UnsupportedStateError UnsupportedVersionError "
-        "ValueOutOfRangeError without_folders"
+        "UnsupportedSerializerError UnsupportedStateError UnsupportedVersionError ValueOutOfRangeError "
+        "without_folders"
     ),
     "readers.formats.composite.layout": "composite_program",
     "readers.formats.composite.source": "ComposedSource",
-    "readers.formats.entry": "Entry StateKind WHOLE_MAP state_meta_info",
+    "readers.formats.entry": "WHOLE_MAP Entry StateKind state_meta_info",
     "readers.formats.operatorstate.layout": "operator_program",
     "readers.formats.operatorstate.source": "OperatorSource operator_header_of",
-    "readers.formats.source": "Selection Source StateName StateRun StateSize StoredGroup StoredGroups Tally",
+    "readers.formats.source": (
+        "Selection Source StateName StateRun StateSize StoredGroup StoredGroups Tally"
+    ),
     "readers.headers.keyed": "StoredHeader",
     "readers.headers.metainfo": "BackendStateType StateMetaInfo",
     "readers.jars.classfiles.classfile": "ClassFile",
@@ -246,14 +246,13 @@ _HOMES = {
     "readers.metadata": "OperatorState StateObject",
     "readers.metadata.model": "first_flink",
     "readers.metadata.reader": "NEWEST_VERSION:NEWEST_METADATA OLDEST_VERSION:OLDEST_METADATA",
+    "readers.recognition": "MAGIC STATE_INFO_FILE_NAME",
     "readers.offsets": (
-        "OffsetPlace SCHEMA:SOURCE_OFFSETS impossible_offsets offset_places offset_problem source_offsets"
+        "SCHEMA:SOURCE_OFFSETS OffsetPlace impossible_offsets offset_places offset_problem source_offsets"
     ),
     "readers.operators": "Operator",
-    "readers.recognition": "MAGIC STATE_INFO_FILE_NAME",
     "readers.rows": "conform is_keyed merged_type",
-    "readers.samples.sample": "ValueSample sample_of",
-    "readers.samples.stages": "Stages",
+    "readers.samples.sample": "Stages ValueSample sample_of",
     "readers.savepoint": "Savepoint",
     "readers.serializers.avro": "AvroSerializer",
     "readers.serializers.base": "OpaqueSerializer Serializer rebuild",
@@ -279,16 +278,14 @@ _HOMES = {
     "readers.stateinfo.file": "OperatorInfo StateInfo TypeInfo load_state_info read_bounded",
     "readers.stateinfo.plans": "JobPlan load_job_plan read_job_plan",
     "readers.states": "State StatePart UnreadHandle",
-    "readers.storage.cachefolder": "cache_directory",
     "readers.storage.filesystems": "FileSystem Listing absolute",
-    "readers.storage.knownfiles": "KnownFiles",
     "readers.storage.location": (
-        "DEFAULT_OPTIONS Location METADATA_FILE_NAME ReadCounter ResolvedFile SavepointLocation "
-        "StorageOptions Stream file_system_of given_location"
+        "DEFAULT_OPTIONS METADATA_FILE_NAME KnownFiles Location ReadCounter ResolvedFile "
+        "SavepointLocation StorageOptions Stream file_system_of given_location"
     ),
     "readers.storage.remote": "RemoteEntry RemoteFileSystem",
     "readers.storage.schemes": "arrow_filesystem needed_credentials s3_arguments",
-    "readers.storage.temporary": "TemporaryFolder",
+    "readers.storage.temporary": "TemporaryFolder cache_directory",
     "readers.surveys.orphans": "orphan_timers",
     "readers.surveys.survey": "KeySurvey LargeKey garbage_share key_texts survey update_times",
 }

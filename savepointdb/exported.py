@@ -8,8 +8,8 @@ from typing import Any
 from savepointdb.target import TargetResult
 from service.query.encode import printable
 from service.tasks.export.exporting import ExportResult as Exported
+from service.tasks.export.exporting import lines_of
 from service.tasks.export.manifest import ExportedSavepoint
-from service.tasks.export.report import lines_of
 
 
 class ExportResult(TargetResult):

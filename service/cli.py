@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from service.base import settings
-from service.base.process import machine, memory
+from service.base.process import machine
 from service.doors.cli.exporting.arguments import add_export
 from service.doors.cli.parser import (
     FLINK_SETTINGS,
@@ -34,7 +34,7 @@ from service.doors.cli.parser import (
     add_no_cache,
     add_path_map,
 )
-from service.doors.cli.shell.arguments import add_shell, is_source
+from service.doors.cli.shell.shell import add_shell, is_source
 from service.query.engines import registry
 from service.tasks.registry import CLI, TASKS, tasks_at
 
@@ -61,7 +61,7 @@ def run() -> NoReturn:
     # Imported modules stay until the end: collecting garbage among them, and taking them apart at exit, cost more than a
     # short query takes.
     gc.disable()
-    memory.keep_little()
+    machine.keep_little()
     machine.keep_algebra_to_one_thread()
     # Until the command begins, Ctrl-C would end an import in the middle, with a traceback.
     signal.signal(signal.SIGINT, _interrupted)

@@ -20,7 +20,7 @@ from readers.decode.decoder import Batch, Decoder
 from readers.decode.page import Page
 from tools.folders import folder_parser, found_savepoints
 from writers import Encoded, Encoder, WriterError
-from writers.encode.comparison import KEY_GROUP_BITS
+from writers.encode.equality import KEY_GROUP_BITS
 from writers.encode.losses import equal_values_loss, loss_of
 
 BEYOND = "a value is beyond its column's range"

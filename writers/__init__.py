@@ -14,7 +14,6 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     hashes.py      keys → Java's hash codes, key groups
     identities.py  columns → which rows are equal
     changes.py     what statements change in the rows of a state, in layers
-    alteration.py  what happens to a state as a whole
     kryo/          objects of Kryo 2, written anew for Flink 2
     conversion.py  columns of one type → columns of another
     evolution.py   types of values that change, with the values
@@ -38,7 +37,6 @@ from readers import late_names
 
 if TYPE_CHECKING:
     from readers import ROW
-    from writers.alteration import StateAlteration
     from writers.changes import (
         FIRST_ADDED,
         GROUP,
@@ -57,8 +55,7 @@ if TYPE_CHECKING:
     from writers.creation.types import named_after, type_of_column
     from writers.creation.verification import check_created
     from writers.edits import DropOperator, Edit, ForFlink, RenameOperator, WithNewerFlink
-    from writers.elsewhere.making import Run
-    from writers.elsewhere.parcels import done, parcel_of, result_of
+    from writers.elsewhere.parcels import Run, done, parcel_of, result_of
     from writers.encode.encoder import Encoded, Encoder
     from writers.encode.equality import comparable_numbers
     from writers.encode.fitting import fitted, shown
@@ -78,14 +75,15 @@ if TYPE_CHECKING:
         ExpiringValue,
         RenamedField,
         RetypedField,
+        StateAlteration,
         TypeChange,
     )
     from writers.files import FilesMode
     from writers.hashes import key_groups_of
     from writers.identities import differing
     from writers.kernels import COMPILED_UNITS
+    from writers.keyed.altered import try_types
     from writers.keyed.rewrite import RewriteKeyedState, merged_edits
-    from writers.keyed.trial import try_types
     from writers.kryo.targets import holds_older_objects, needed_type
     from writers.metadata import NEWEST_VERSION as NEWEST_WRITTEN_METADATA
     from writers.metadata import OLDEST_VERSION as OLDEST_WRITTEN_METADATA
@@ -102,9 +100,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "readers": "ROW",
-    "writers.alteration": "StateAlteration",
-    "writers.changes": "AddedRows FIRST_ADDED GROUP GroupChanges RemovedRows Spool StateChanges UpdatedRows",
-    "writers.creation.edits": "CreateOperator ExtendOperatorState MOST_KEY_GROUPS",
+    "writers.changes": (
+        "FIRST_ADDED GROUP AddedRows GroupChanges RemovedRows Spool StateChanges UpdatedRows"
+    ),
+    "writers.creation.edits": "MOST_KEY_GROUPS CreateOperator ExtendOperatorState",
     "writers.creation.elements": "CollectedElements",
     "writers.creation.empty": "write_empty_savepoint",
     "writers.creation.spool": "SpooledEntries",
@@ -112,23 +111,24 @@ _HOMES = {
     "writers.creation.types": "named_after type_of_column",
     "writers.creation.verification": "check_created",
     "writers.edits": "DropOperator Edit ForFlink RenameOperator WithNewerFlink",
-    "writers.elsewhere.making": "Run",
-    "writers.elsewhere.parcels": "done parcel_of result_of",
+    "writers.elsewhere.parcels": "Run done parcel_of result_of",
     "writers.encode.encoder": "Encoded Encoder",
     "writers.encode.equality": "comparable_numbers",
     "writers.encode.fitting": "fitted shown",
     "writers.encode.primitives": "NullField null_fields",
     "writers.errors": (
-        "RefusedEditError TargetError TargetExistsError UnencodableTypeError "
-        "UnencodableValueError UnwritableError WriterError"
+        "RefusedEditError TargetError TargetExistsError UnencodableTypeError UnencodableValueError "
+        "UnwritableError WriterError"
     ),
-    "writers.evolution": "AddedField DroppedField ExpiringValue RenamedField RetypedField TypeChange",
+    "writers.evolution": (
+        "AddedField DroppedField ExpiringValue RenamedField RetypedField StateAlteration TypeChange"
+    ),
     "writers.files": "FilesMode",
     "writers.hashes": "key_groups_of",
     "writers.identities": "differing",
     "writers.kernels": "COMPILED_UNITS",
+    "writers.keyed.altered": "try_types",
     "writers.keyed.rewrite": "RewriteKeyedState merged_edits",
-    "writers.keyed.trial": "try_types",
     "writers.kryo.targets": "holds_older_objects needed_type",
     "writers.metadata": "NEWEST_VERSION:NEWEST_WRITTEN_METADATA OLDEST_VERSION:OLDEST_WRITTEN_METADATA",
     "writers.operatorheaders": "AlterOperatorStates",

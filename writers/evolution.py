@@ -12,6 +12,8 @@ the new values always agree. A path names fields below the value; the wrappers o
 | `ExpiringValue` (TTL on, off) | | | the whole value |
 
 Flink itself has no widening of numbers, loses the values of a renamed field, and takes TTL on and off since 2.0 only.
+
+What happens to a state as a whole: it goes, becomes empty, gets another name or other types.
 """
 
 from __future__ import annotations
@@ -418,3 +420,25 @@ def _check_covered(old: Serializer, new: Serializer) -> None:
                 f"expected fields of {old.type_name} ({', '.join(sorted(old_names))}), found {', '.join(missing)}: "
                 "ADD COLUMN gives a field a value"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateAlteration:
+    """What happens to one state.
+
+    Attributes:
+        dropped: whether it goes.
+        truncated: whether it loses all entries of the source, before rows of it change.
+        name: its new name; None if it keeps the one that it has.
+        types: changes of the type of its values, in order, after rows of it changed.
+    """
+
+    dropped: bool = False
+    truncated: bool = False
+    name: str | None = None
+    types: tuple[TypeChange, ...] = ()
+
+    @property
+    def is_of_entries(self) -> bool:
+        """True if entries change, and not only the name."""
+        return self.dropped or self.truncated or bool(self.types)

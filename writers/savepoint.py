@@ -37,7 +37,7 @@ from writers.deferred import (
     with_made_state,
 )
 from writers.edits import FIRST_WITH_SAVEPOINT_HANDLES, Edit, ForFlink, with_plain_key_groups
-from writers.elsewhere.making import Run, made_elsewhere
+from writers.elsewhere.parcels import Run, made_elsewhere
 from writers.errors import RefusedEditError, UnwritableError
 from writers.files import FilesMode, Gathering
 from writers.keyed.rewrite import RewriteKeyedState

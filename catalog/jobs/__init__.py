@@ -6,5 +6,4 @@ Reading order:
     grouping.py     Job: the databases of one job, by their paths alone
     historytable.py HistoryTable: one table in all checkpoints of a job
     history.py      HistoryDatabase: the tables of all checkpoints of a job
-    histories.py    the histories of a catalog, by name
 """

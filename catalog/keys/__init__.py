@@ -6,12 +6,11 @@ In reading order:
     notation.py     structs as people and Java write them: `(a,1)`, `{f0: a, f1: 1}`
     parsing.py      a text, or a value of Python → a key, or the reason why it is none
     keyedstates.py  the states of a database that have keys
-    entries.py      the rows of a key as people read them
 """
 
 from catalog.keys.conversion import value_of_text
-from catalog.keys.entries import ENTRIES, entries_of
 from catalog.keys.keyedstates import KeyedState, keyed_states, unread_operators
+from catalog.keys.notation import ENTRIES, entries_of
 from catalog.keys.parsing import Key, key_of, parse_key, shown_key
 
 __all__ = [

@@ -19,5 +19,4 @@ Reading order:
     samples.py        what a look at the first stored values tells
     values.py         what only stored values tell
     comparison.py     two type trees → the rules that they meet
-    table.py          all rules
 """

@@ -1,11 +1,16 @@
-"""`compare`: two type trees → Flink's verdict, and the rules that they meet. One line of the table per family."""
+"""`compare`: two type trees → Flink's verdict, and the rules that they meet. One line of the table per family.
+
+The one table of all rules: `docs/check.md` shows it.
+"""
 
 from __future__ import annotations
 
+from doctor.rules import avro, graph, jar, kryo, plans, pojo, samples, scala, states, types, upgrade, values
 from doctor.rules.avro import compare_avro
 from doctor.rules.context import Compare, Comparison, Context, Path, found
 from doctor.rules.kryo import compare_kryo
 from doctor.rules.pojo import POJO_TO_KRYO, POJO_TO_KRYO_READABLE, POJO_TO_OTHER, compare_pojos
+from doctor.rules.rule import Rule
 from doctor.rules.scala import compare_case_classes
 from doctor.rules.types import COMPARISONS, TYPE_CHANGED, compare_own, same_class
 from readers import (
@@ -48,3 +53,20 @@ _COMPARISONS: dict[type[Serializer], Compare] = {
     AvroSerializer: compare_avro,
     ScalaCaseClassSerializer: compare_case_classes,
 }
+
+
+FAMILIES: dict[str, tuple[Rule, ...]] = {
+    "job graph": graph.RULES,
+    "states, keys, TTL": states.RULES,
+    "types": types.RULES,
+    "POJOs and records": pojo.RULES,
+    "Kryo": kryo.RULES,
+    "Avro": avro.RULES,
+    "Scala": scala.RULES,
+    "jars": jar.RULES,
+    "plans, stateInfo": plans.RULES,
+    "upgrades, SQL, CEP": upgrade.RULES,
+    "the first stored values": samples.RULES,
+    "stored values (`--values`)": values.RULES,
+}
+"""Title, as the documentation shows it → the rules of one family."""

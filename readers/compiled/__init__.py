@@ -8,13 +8,12 @@ function of 64-bit integers and addresses into an object file, which is kept; ll
     store.py     the files that keep object code
     identity.py  one hash of all that the object code of a unit depends on
     loading.py   object code → functions
-    llvm.py      an object file → addresses, by LLVM; the name of the processor, where the system does not say it
     compiler.py  a unit → object code; imports numba
     ahead.py     the list of all units, and their compilation ahead of time
 
 A kernel takes integers and arrays; of an array it gets the address. It cannot raise, allocate or call Python, and it
 runs without the interpreter's lock. Its caller keeps the arrays alive.
 
-Object code is kept in the folder `kernels` of the cache folder (`readers.storage.cachefolder`), or, if that cannot be
+Object code is kept in the folder `kernels` of the cache folder (`readers.storage.temporary`), or, if that cannot be
 written, in a folder of the user among the system's temporary files.
 """

@@ -75,7 +75,7 @@ def _processor() -> tuple[str, str]:
     except (OSError, ValueError):
         model = ""
     if not found or not model:
-        described: tuple[str, str] = import_module("readers.compiled.llvm").processor()
+        described: tuple[str, str] = import_module("readers.compiled.loading").processor()
         return described
     return model, ",".join(sorted(name for name, is_there in found.items() if is_there))
 

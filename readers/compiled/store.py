@@ -31,7 +31,7 @@ from typing import Any
 from readers.compiled.identity import identity_of
 from readers.compiled.loading import ObjectCode, Signature, load
 from readers.compiled.routines import Subroutine, logger
-from readers.storage.cachefolder import CACHE_VARIABLE, cache_directory
+from readers.storage.temporary import CACHE_VARIABLE, cache_directory
 
 _CHECKSUM_BYTES = 32
 _KEPT_FILES = 8

@@ -12,7 +12,6 @@ In reading order:
     opener.py       Opener: turns a handle into a source
     opening.py      the table of all openers
     beginning.py    headers at the start of streams
-    regions.py      key groups at the offsets of a handle
     keyedstream.py  the shared part of full/ and heap/: a header and key groups in one stream
     full/           canonical savepoints, full checkpoints of RocksDB: framed composite keys and values
     heap/           checkpoints and native savepoints of the hashmap backend: unframed entries

@@ -5,6 +5,5 @@ In: some kilobytes of a state. Out: whether the objects of two savepoints can ha
     layouts.py  layouts of fields that fit some objects; whether the class of one savepoint can read the objects of another
     kryo.py     objects of Kryo, and the layouts of their fields
     pojo.py     objects of subclasses of POJOs, and the layouts of their fields
-    stages.py   the stages of CEP patterns
     sample.py   the first values of a state
 """

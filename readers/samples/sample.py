@@ -1,4 +1,11 @@
-"""The first values of a state: what they show of classes that no snapshot describes."""
+"""The first values of a state: what they show of classes that no snapshot describes.
+
+The stages of a CEP pattern, as far as partial matches name them. The bytes are those of `serializers/cep.py`.
+
+Each key has a computation that waits in the first stage, always; the others wait in later ones.
+
+Flink: NFA#doProcess ("Handle the Start State, as it always have to remain"), NFAStateSerializer#serializeComputationStates
+"""
 
 from __future__ import annotations
 
@@ -7,18 +14,66 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from readers.cursor import Cursor
+from readers.errors import ReaderError
 from readers.formats.entry import Entry, StateKind
 from readers.formats.source import Source, StateName
 from readers.samples.kryo import KryoObjects, field_steps, kryo_objects
 from readers.samples.layouts import cannot_read, is_explained
 from readers.samples.pojo import object_steps, string_end, subclass_object
-from readers.samples.stages import Stages, stages_of
 from readers.serializers.base import Serializer
 from readers.serializers.cep import NFAStateSerializer
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoSerializer
 from readers.serializers.primitives import StringSerializer
+
+_EVENT_BYTES, _LONG_BYTES, _INT_BYTES = 12, 8, 4
+_LEAST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """Names of stages.
+
+    Attributes:
+        first: those in which a match begins.
+        later: those that wait for events behind the first one.
+    """
+
+    first: frozenset[str]
+    later: frozenset[str]
+
+
+def stages_of(values: Iterable[bytes], *, has_previous_timestamps: bool) -> Stages:
+    """Return the stages that stored states of automata name; values that cannot be read name none."""
+    first: set[str] = set()
+    later: set[str] = set()
+    for value in values:
+        try:
+            cursor = Cursor(value)
+            for _ in range(2):
+                for _ in range(cursor.count("computations", _LEAST_BYTES)):
+                    name, is_first = _computation(cursor, has_previous_timestamps)
+                    (first if is_first else later).add(name)
+        except ReaderError:
+            continue
+    return Stages(first=frozenset(first), later=frozenset(later))
+
+
+def _computation(cursor: Cursor, has_previous_timestamps: bool) -> tuple[str, bool]:
+    """Read a computation; return its stage, and whether no event came before it."""
+    name = cursor.string("stage") or ""
+    is_first = not cursor.boolean()
+    if not is_first:
+        cursor.read(_EVENT_BYTES, "event")
+        cursor.string("stage")
+    cursor.read(cursor.count("version", _INT_BYTES) * _INT_BYTES, "version")
+    cursor.read(_LONG_BYTES * (1 + has_previous_timestamps), "timestamps")
+    if cursor.boolean():
+        cursor.read(_EVENT_BYTES, "event")
+    return name, is_first
+
 
 _PLAIN = frozenset({StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING})
 _ELEMENTS = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST})

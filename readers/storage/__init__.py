@@ -6,10 +6,8 @@ In: a path or URL from the user, and the handles of `_metadata`. Out: streams of
     remote.py       files behind a network, read by ranges
     schemes.py      URL schemes, the client of each, its options and credentials
     paths.py        the paths that a savepoint records: where their files are now, and which are allowed
-    knownfiles.py   files that were found once: whether they are still there, and the same
     location.py     one savepoint: finds and opens its files
     sameness.py     which handles of two savepoints have the same bytes
     temporary.py    folders for temporary files: those of dead processes go
     filecache.py    fetched files on a local disk
-    cachefolder.py  the folder of this machine's caches
 """

@@ -3,6 +3,13 @@
 A process locks its folder (`flock`) before it gives it the name that others look for; the kernel releases the lock when the
 process ends, however it ends. A process that makes a folder removes those without a lock: only folders of its own user, no
 links, and nothing outside.
+
+The folder of this machine's caches: object code in `kernels`, decoded states in `states`.
+
+| variable | meaning |
+|---|---|
+| SAVEPOINTDB_CACHE_DIR | the folder |
+| XDG_CACHE_HOME | without the first variable the folder is `savepointdb` in this one, else in ~/.cache |
 """
 
 from __future__ import annotations
@@ -101,3 +108,14 @@ def _is_removed(name: str, above: int) -> bool:
     finally:
         os.close(folder)
     return True
+
+
+CACHE_VARIABLE = "SAVEPOINTDB_CACHE_DIR"
+
+
+def cache_directory() -> Path:
+    """Return the folder, which need not exist. Reads the environment at each call."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "savepointdb"

@@ -14,6 +14,7 @@
           AmbiguousTitleError        409 AMBIGUOUS_JOB        several jobs have this title
         InvalidValueError            400 INVALID_VALUE        a cast or computation that fails on the data
         EngineRefusesError           400 (of the engine)      the engine cannot answer it, or would answer otherwise
+          NotOnSparkError            400 NOT_ON_SPARK         so does Spark: DuckDB answers it
       UnauthorizedError              401 UNAUTHORIZED         no credentials, or wrong ones
       ForbiddenError                 403 FORBIDDEN            SQL that does more than read tables of the catalog
       ConflictError                  409 CONFLICT             a database name that is taken
@@ -566,3 +567,16 @@ _TRANSLATIONS: dict[type[BaseException], _Translation] = {
     FileChangedError: (SavepointError, "SAVEPOINT_CHANGED", 409),
     ReaderError: (SavepointError, None, None),
 }
+
+
+class NotOnSparkError(EngineRefusesError):
+    """A statement that Spark cannot answer, or would answer differently from DuckDB.
+
+    Args:
+        what: the part of the statement; the message goes on behind it.
+    """
+
+    code = "NOT_ON_SPARK"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is not answered by Spark as by DuckDB", hint='ask for "engine": "duckdb"')

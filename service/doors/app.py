@@ -35,9 +35,8 @@ from service.doors.http.errors import install_error_handlers
 from service.doors.mcp import router as mcp
 from service.doors.operations import logs
 from service.doors.operations.metrics import Metrics
-from service.doors.page.assets import read_assets
 from service.doors.page.opening import OpenedLinks, wants_page
-from service.doors.page.router import page_router
+from service.doors.page.router import page_router, read_assets
 from service.doors.trino import router as trino
 from service.query.engines.registry import open_engines
 from service.query.engines.workers import WorkerEngine

@@ -11,10 +11,8 @@ or, in SQL, `CREATE TEMP VIEW counts USING savepoint OPTIONS (path '/savepoints/
     splits.py   splits as tasks of Spark, and their rows
     partial.py  aggregates in place of rows, computed by DuckDB
     average.py  DuckDB's average, for Spark's SQL
-    parcels.py  keyed state of a new savepoint
-    files.py    rows in Parquet files that executors write
-    types.py    Arrow types and the Spark types that stand for them
-    errors.py   errors in a form that Spark carries
+    files.py    rows in Parquet files that executors write; keyed state of a new savepoint
+    types.py    Arrow types and the Spark types that stand for them; errors in a form that Spark carries
 
 Beside this package, executors need the packages `catalog`, `writers` and `readers` with their dependencies, and nothing else of the
 service. This package imports pyspark, so code that may run without pyspark imports it inside functions.

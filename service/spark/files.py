@@ -2,6 +2,8 @@
 
 A task that Spark repeats writes another file, and the unfinished file of a dead task stays: only files count whose names a
 task has returned at its end.
+
+Parcels of the writers, as tasks of Spark: each makes the keyed state of one subtask, and writes its file into the target.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
+from catalog.references import SavepointReference, open_savepoint
 from readers import ReaderError
-from service.spark.errors import SavepointSourceError, carried
 from service.spark.splits import BATCH_ROWS, rebatched, spare_the_collector, tasks_of
+from service.spark.types import SavepointSourceError, carried
+from writers import done
 
 if TYPE_CHECKING:
     from service.spark.partial import TaskQuery
@@ -105,3 +109,34 @@ def _write(path: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None
     ) as writer:
         for batch in rows:
             writer.write_batch(batch)
+
+
+class ParcelWorker:
+    """Does the work of parcels. It is pickled to the executors.
+
+    Args:
+        source: the savepoint that is changed.
+    """
+
+    schema = pa.schema([("number", pa.int32()), ("answer", pa.binary())])
+    """Schema of the answers: a row for each parcel. An error of ours is an answer: Spark would try again what fails again."""
+
+    def __init__(self, source: SavepointReference) -> None:
+        self._source = source
+
+    def savepoint(self, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the answers to parcels, rows of `parcel_rows`, for `mapInArrow`; Spark's plans show the name of this method."""
+        for batch in tasks:
+            for number, parcel in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                answer = done(parcel, lambda: open_savepoint(self._source))
+                spare_the_collector()
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([number], pa.int32()), pa.array([answer], pa.binary())], schema=self.schema
+                )
+
+
+def parcel_rows(parcels: list[bytes]) -> pa.Table:
+    """Return a row for each parcel, with its number."""
+    return pa.table(
+        {"number": pa.array(range(len(parcels)), pa.int32()), "parcel": pa.array(parcels, pa.binary())}
+    )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from service.spark.errors import SavepointSourceError
+from service.spark.types import SavepointSourceError
 
 _MOST_BYTES = 64 << 20
 _BATCH_ROWS = 65_536

@@ -48,9 +48,8 @@ from pyspark.sql.types import StructType
 from catalog import Catalog, Database, HistoryDatabase, NoSuchTableError, Table, connect
 from catalog.predicate import ANYTHING
 from readers import absolute
-from service.spark.errors import InvalidOptionError, carried
 from service.spark.splits import SplitReader, grouped
-from service.spark.types import Nanoseconds, spark_schema
+from service.spark.types import InvalidOptionError, Nanoseconds, carried, spark_schema
 
 # The module that Spark runs in a Python of its own to push filters.
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"

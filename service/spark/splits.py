@@ -18,8 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from catalog import Split
-from service.spark.errors import carried
-from service.spark.types import Nanoseconds, to_wire, wire_schema
+from service.spark.types import Nanoseconds, carried, to_wire, wire_schema
 
 if TYPE_CHECKING:
     from service.spark.partial import TaskQuery

@@ -19,17 +19,21 @@ timestamp[ns] are BIGINT: nanoseconds of the day or since the epoch, exact for e
 
 A value that its Spark type cannot hold is an error (milliseconds beyond the range of microseconds); values never wrap and are
 never rounded.
+
+Errors in Spark's Python, in a form that Spark carries to the driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from readers import ValueOutOfRangeError
+from catalog import CatalogError
+from readers import ReaderError, ValueOutOfRangeError
 
 Nanoseconds = Literal["error", "bigint"]
 
@@ -237,3 +241,28 @@ _SPARK_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType],
     (pa.types.is_map, lambda wire: spark.MapType(_spark_type(wire.key_type), _spark_type(wire.item_type))),
     (pa.types.is_list, lambda wire: spark.ArrayType(_spark_type(wire.value_type))),
 )
+
+
+class SavepointSourceError(Exception):
+    """An error of the readers or the catalog, as a user of the data source sees it.
+
+    Spark keeps only the text of an exception, behind a trace: so the text begins with the name of its class, in brackets.
+    """
+
+    @classmethod
+    def of(cls, error: Exception) -> SavepointSourceError:
+        """Return an error in the form that Spark carries."""
+        return cls(f"[savepoint {type(error).__name__}] {error}")
+
+
+class InvalidOptionError(ValueError):
+    """An option of the data source that is missing, unknown or not as documented."""
+
+
+@contextlib.contextmanager
+def carried() -> Iterator[None]:
+    """Raise errors of ours in the form that Spark carries."""
+    try:
+        yield
+    except (CatalogError, InvalidOptionError, ReaderError, UnsupportedTypeError) as error:
+        raise SavepointSourceError.of(error) from error

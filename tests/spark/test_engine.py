@@ -28,8 +28,8 @@ from service.query.engines.spark.files import rows_of_files
 from service.query.engines.spark.tables import SparkTable
 from service.query.sql.dialects import planned
 from service.query.sql.planner import plan
-from service.spark.errors import SavepointSourceError
 from service.spark.files import FileWriter
+from service.spark.types import SavepointSourceError
 from tests.spark.conftest import ENDLESS, MANY, WORDCOUNT, processes_with, run_python
 from tests.support.objectstore import KEY_VARIABLES, ObjectStore, Proxy
 from tests.support.waiting import wait_until

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from catalog import Catalog
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.engine import SparkEngine
-from service.query.engines.spark.refusal import NotOnSparkError
 from tests.support.engines import rows_by
 
 pytestmark = pytest.mark.spark

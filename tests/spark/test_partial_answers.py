@@ -15,8 +15,7 @@ from service.base.errors import QueryError, query_error_of
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.engine import Engine
 from service.query.engines.spark.engine import SparkEngine
-from service.query.sql.incomplete import UnreadFile
-from service.query.sql.plan import Plan
+from service.query.sql.plan import Plan, UnreadFile
 from service.query.sql.planner import plan
 from tests.spark.conftest import FLINK
 from tests.support.damaged import remove, write_in_files

@@ -11,10 +11,9 @@ import random
 import pytest
 
 from catalog import Catalog
-from service.base.errors import QueryError
+from service.base.errors import NotOnSparkError, QueryError
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.spark.engine import SparkEngine, translation
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.sql.planner import plan
 from tests.spark.test_differential import answer, rows
 from tests.support.expressions import Expressions

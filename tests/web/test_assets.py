@@ -14,7 +14,7 @@ import pytest
 from catalog import Catalog
 from service.base.settings import Settings
 from service.doors.app import create_app
-from service.doors.page.assets import STATIC, read_assets
+from service.doors.page.router import STATIC, read_assets
 from tests.support.paths import PROJECT
 from tests.web.conftest import listening
 

@@ -7,5 +7,4 @@ A parcel is small: it names the source's handles, which the other process opens 
 the rows and entries which only the writer has. These are Arrow and entries, never code.
 
     parcels.py  works → parcels, and back
-    making.py   the states of all makers, by parcels
 """

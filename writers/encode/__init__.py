@@ -24,7 +24,6 @@ Reading order:
     cases.py       which columns select which case of a switch
     machine/       the interpreter: one compiled function over flat arrays
     fitting.py     columns of any type → the types of a program
-    comparison.py  entries that were encoded beside those that were read
     losses.py      what decoding loses
     primitives.py  NULL in fields that may be primitive in Java
     equality.py    numbers of any length as texts that are equal where the numbers are

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from readers import NO_COLUMN, Batch, Code, ColumnTree, Program, Serializer, StatePart
 from readers import instructions as op
 from writers.encode.columns import Columns
-from writers.encode.comparison import same_entries
+from writers.encode.equality import same_entries
 from writers.encode.fitting import fitted
 from writers.encode.losses import refusals
 from writers.encode.machine import execute as machine

@@ -11,12 +11,10 @@ restores (`readers/formats/full/layout.py`). At most one page of a state is in m
     keys.py        the keys of new entries, and whether they are new
     values.py      the entries that statements changed, where a row is one
     lists.py       those of lists, where a row is an element
-    editors.py     which of these a state gets
     late.py        states that a subtask gets, as other subtasks have them
     windows.py     windows that are left without a timer
     added.py       states that an operator gets
     altered.py     states that go, or get other names or types
-    trial.py       whether the types of values can change, before anything is written
     resharding.py  other key groups, or other subtasks
     rewrite.py     the edit, and the file of each subtask
 """

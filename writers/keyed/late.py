@@ -2,6 +2,8 @@
 
 Flink registers a state in a subtask when the job first asks for it there. So the file of a subtask may lack a state that others have,
 and a subtask may have no file at all; rows that are added to its key groups come with the registration of another subtask.
+
+The editor of a state, by its kind.
 """
 
 from __future__ import annotations
@@ -12,13 +14,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from readers import Source, StateName, StatePart
+from readers import Source, StateKind, StateName, StatePart
 from readers.metadata import KeyGroupRange
 from writers.changes import StateChanges
 from writers.headers import RegisteredState, registered_state
 from writers.keyed.assembly import marked_run
 from writers.keyed.carry import check_carried, composed_part, state_names
-from writers.keyed.editors import editor_of
+from writers.keyed.lists import ListEditor
+from writers.keyed.values import StateEditor, TimerEditor, ValueEditor
+
+
+def editor_of(part: StatePart, changes: StateChanges) -> StateEditor:
+    """Return the editor of a state in the layout of canonical entries."""
+    kind = part.entry.kind
+    # A list whose elements are not decoded is one row.
+    if kind is StateKind.LIST and part.entry.is_raw("value"):
+        return ValueEditor(part, changes)
+    return EDITORS.get(kind, ValueEditor)(part, changes)
+
+
+EDITORS: dict[StateKind, type[StateEditor]] = {
+    StateKind.LIST: ListEditor,
+    StateKind.TIMER: TimerEditor,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,17 +44,16 @@ from readers.metadata import (
     SavepointMetadata,
     SubtaskState,
 )
-from writers.alteration import StateAlteration
 from writers.changes import StateChanges
 from writers.deferred import Create, DeferredKeyedState, KeyedStateMaker
 from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError
+from writers.evolution import StateAlteration
 from writers.keyed.added import AddedState, AddedStatesMaker, add_states
 from writers.keyed.altered import AlteredHeader, TypeEditor, altered_header
 from writers.keyed.assembly import KeyGroupAssembler, StateFile, page_of
 from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
-from writers.keyed.editors import editor_of
-from writers.keyed.late import LateState, late_states
+from writers.keyed.late import LateState, editor_of, late_states
 from writers.keyed.resharding import (
     MOST_KEY_GROUPS,
     ReshardedMaker,

@@ -26,8 +26,8 @@ from readers import (
 from writers.changes import StateChanges
 from writers.keyed.assembly import page_of
 from writers.keyed.carry import GroupByGroup, composed_part, state_names
-from writers.keyed.editors import editor_of
 from writers.keyed.keys import key_column
+from writers.keyed.late import editor_of
 from writers.keyed.segments import EntrySegments
 from writers.warnings import RestoreWarning
 

@@ -6,7 +6,6 @@ change. `readers.formats.operatorstate` describes the layout.
     stream.py      one subtask's stream: where each state is in it, and the stream with other elements
     elements.py    elements and changes of a state → its new elements
     connectors.py  values of connectors → bytes; the states that stay as they are
-    copies.py      the copies of a broadcast state, which must be alike
     offsets.py     the edit of positions of sources: numbers in elements
     rewrite.py     the edit: the changed states of one operator
 """

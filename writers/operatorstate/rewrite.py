@@ -19,8 +19,7 @@ from writers.changes import StateChanges
 from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError
 from writers.operatorstate.connectors import check_changeable
-from writers.operatorstate.copies import check_alike
-from writers.operatorstate.elements import changed_elements
+from writers.operatorstate.elements import changed_elements, check_alike
 from writers.operatorstate.stream import Elements, new_handle, rewritten
 
 

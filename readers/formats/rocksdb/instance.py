@@ -14,8 +14,7 @@ from readers.errors import MissingFileError, ReaderError
 from readers.formats.rocksdb.database import RocksDatabase, files_of, read_only_copy
 from readers.formats.rocksdb.files import LocalFiles, RemoteFiles
 from readers.formats.rocksdb.sst import Files, TableBytes
-from readers.formats.rocksdb.sst.errors import NotReadHereError
-from readers.formats.rocksdb.sst.manifest import read_manifest
+from readers.formats.rocksdb.sst.manifest import NotReadHereError, read_manifest
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.storage.location import SavepointLocation
 from readers.storage.sameness import file_identity

@@ -3,23 +3,25 @@
 In: parsed arguments, environment variables, a TOML file. Out: `Settings`, groups of plain values.
 
     groups.py   the table: every setting with its key, default and help text, in one frozen dataclass per group
-    values.py   texts → values: sizes, flags, path prefixes
     loading.py  command line, environment and file → `Settings`; the options of the command line
 """
 
 from service.base.settings.groups import ENVIRONMENT_PREFIX, SETTINGS, Setting, Settings
 from service.base.settings.loading import (
     UNLIMITED,
+    InvalidSettingError,
     add_arguments,
+    bytes_of,
     check_value,
     config_path,
     keys_of,
+    parsed_flag,
+    parsed_prefixes,
     parts_of,
     path_map_of,
     read_config,
     settings_of,
 )
-from service.base.settings.values import InvalidSettingError, bytes_of, parsed_flag, parsed_prefixes
 
 __all__ = [
     "ENVIRONMENT_PREFIX",

@@ -18,7 +18,7 @@ from service.doors.cli.compile import log_compilation
 from service.doors.cli.outcome import INTERRUPTED, WrongUsageError, ended
 from service.doors.cli.sources import cache_of, catalog_of
 from service.doors.http.api.state import Served
-from service.doors.mcp.missing import MISSING
+from service.doors.mcp.guide import MISSING
 from service.query.engines.registry import open_engines
 from service.query.serving.registry import Queries
 from service.tasks.check.registry import Checks
@@ -36,7 +36,7 @@ def main(options: Namespace) -> int:
 
 def _serve(options: Namespace) -> None:
     try:
-        standardio = import_module("service.doors.mcp.standardio")
+        standardio = import_module("service.doors.mcp.server")
     except ImportError as error:
         raise WrongUsageError(MISSING) from error
     sources = [*options.paths, *(options.root or ())]

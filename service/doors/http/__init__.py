@@ -1,6 +1,5 @@
 """HTTP: what is the same for every request, who asks, and `/api`.
 
-accept.py       the types of media that a client takes
 admission.py    the number of connections, and the time that each may wait for its client
 body.py         the limits of the length of bodies, and of the time that they take
 connections.py  the protocol of a connection; clients that send or take no bytes are disconnected

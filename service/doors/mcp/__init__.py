@@ -22,7 +22,5 @@ In reading order:
     server.py       the server of the SDK
     sessions.py     the sessions of clients: how many, for how long
     door.py         one HTTP request → the SDK
-    missing.py      what to do where the SDK is not installed
     router.py       `/mcp`
-    standardio.py   the server over standard input and output
 """

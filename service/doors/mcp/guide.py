@@ -1,9 +1,13 @@
-"""What an agent reads before its first call, and prompts that a person chooses."""
+"""What an agent reads before its first call, and prompts that a person chooses.
+
+Also the message if the SDK is not installed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 INSTRUCTIONS = """\
 savepointdb shows savepoints and checkpoints of Apache Flink as SQL databases, read-only.
@@ -52,3 +56,6 @@ PROMPTS: Mapping[str, Guidance] = {
         text=_wrong_value,
     ),
 }
+
+
+MISSING: Final = "the Model Context Protocol needs the extra mcp: pip install 'savepointdb[mcp]'"

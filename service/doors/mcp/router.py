@@ -16,8 +16,8 @@ from starlette.responses import Response
 from service.base.errors import NotFoundError
 from service.base.settings import InvalidSettingError
 from service.doors.http.api.state import Served
-from service.doors.http.auth.user import Caller
-from service.doors.mcp.missing import MISSING
+from service.doors.http.auth.gate import Caller
+from service.doors.mcp.guide import MISSING
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -1,22 +1,28 @@
 """The server of the SDK: tools, resources and prompts by the tables of this folder.
 
 One server serves all clients of a door; what a call may see comes with its request, never from the server.
+
+The server over standard input and output: one client, which started the process and may see what its user may see.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import anyio
 import mcp_types as types
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 
 from service.base.errors import QueryCancelledError, QueryError, query_error_of
+from service.base.principal import ANYBODY
 from service.base.version import installed_version
 from service.doors.http.api.state import Served
 from service.doors.mcp.calls import Call
@@ -236,3 +242,27 @@ async def _get_prompt(_context: _Context, params: types.GetPromptRequestParams) 
     return types.GetPromptResult(
         description=prompt.description, messages=[types.PromptMessage(role="user", content=content)]
     )
+
+
+def serve(served: Served, interrupted: Callable[[int], NoReturn]) -> None:
+    """Serve until the client closes standard input.
+
+    Standard output belongs to the protocol: the SDK lets everything else that prints go to standard error.
+
+    Args:
+        served: the objects that answer.
+        interrupted: gets the number of a signal that asks for the end, and ends the process.
+    """
+
+    def call_of(tool: str, _context: ServerRequestContext[Any, Any]) -> tuple[Call, anyio.Event | None]:
+        return Call(served=served, caller=ANYBODY, source=f"mcp {tool}"), None
+
+    async def run() -> None:
+        # An exception would wait for the thread that reads standard input, which waits for the client.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, interrupted, number)
+        server = server_of(served, call_of)
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    anyio.run(run)

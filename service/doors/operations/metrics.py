@@ -37,9 +37,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from catalog import Catalog
 from doctor import Outcome
 from service.query.serving.history import QueryRecord
+from service.query.serving.lifecycle import QueryState
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries
-from service.query.serving.state import QueryState
 from service.tasks.check.registry import Checks
 from service.tasks.jobs.answers import STATES
 from service.tasks.jobs.clusters import Clusters

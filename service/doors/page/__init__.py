@@ -2,7 +2,6 @@
 
     router.py   `/` and `/static/…`, with headers that isolate the page
     opening.py  links (`/db/…`, `/saved/…`) that a browser opens: the page
-    assets.py   the built files, from memory
 
 `make web` builds the files in `static` from the sources in `web/` of the project; manifest.json lists the sources. The page
 uses the same HTTP calls as every other client.

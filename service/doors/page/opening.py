@@ -18,9 +18,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.doors.http.accept import accepted_types
-from service.doors.page.assets import Asset, asset_of
-from service.doors.page.router import INDEX, answer_of
+from service.doors.http.api.answers import accepted_types
+from service.doors.page.router import INDEX, Asset, answer_of, asset_of
 from service.query.encode import FORMATS, split_suffix
 
 _LINKS = ("/db/", "/saved/")

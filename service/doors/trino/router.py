@@ -25,7 +25,7 @@ from service.base.errors import (
 from service.base.hosts import KnownHosts
 from service.base.settings import Settings
 from service.base.version import installed_version
-from service.doors.http.auth.user import principal_of
+from service.doors.http.auth.gate import principal_of
 from service.doors.trino.pages import Page, Statement
 from service.doors.trino.session import session_of
 from service.doors.trino.statements import Interpreter

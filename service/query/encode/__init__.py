@@ -9,14 +9,12 @@ Modules:
     junit.py    suites of test cases → XML as JUnit writes it
     sections.py  tables as sections of a page for people; texts, wrapped
     sizes.py    sizes in bytes and numbers → text for people
-    ages.py     times → how long ago that was, for people
 """
 
-from service.query.encode.ages import age_text, dated
 from service.query.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows, split_suffix
 from service.query.encode.markup import html_lines, markdown_lines
 from service.query.encode.sections import section_lines, state_sizes, wrapped_lines
-from service.query.encode.sizes import counted, size_text, state_size_text
+from service.query.encode.sizes import age_text, counted, dated, size_text, state_size_text
 from service.query.encode.table import (
     fitting_columns,
     plan_lines,

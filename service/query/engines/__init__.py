@@ -1,11 +1,10 @@
 """A `Plan` → rows.
 
     registry.py  all engines, one line each, by name and role; light to import
-    engine.py    the seam between queries and engines: Engine, Execution, Progress, Cluster
-    choose.py    the engine of a query whose request names none
     later.py     an engine that is opened at its first use
+    engine.py    the seam between queries and engines: Engine, Execution, Progress, Cluster; folders for what engines spill
+    choose.py    the engine of a query whose request names none
     parallel.py  reads the splits of a scan by several threads
-    spill.py     folders for what engines spill
     scan/        the scan itself, for statements that need no engine
     duckdb/      DuckDB, in this process
     workers/     the local engine in processes of its own, for HTTP

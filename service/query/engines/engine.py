@@ -2,6 +2,8 @@
 
 A query takes an `Execution` from its engine, opens it, reads it, and closes it. `cancel` may come at any time, from any
 thread; then `open` or the reader raises the error that `cancel` was given.
+
+The folder for the temporary files of one task of a client.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from catalog.references import SavepointReference
+from readers import TemporaryFolder
 from service.base.errors import EngineUnavailableError, QueryError
-from service.query.sql.incomplete import UnreadFile
-from service.query.sql.plan import Plan
+from service.query.sql.plan import Plan, UnreadFile
 from service.query.sql.types import Column
 
 if TYPE_CHECKING:
@@ -166,3 +168,15 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release everything; no execution may be open."""
+
+
+def task_folder(parent: str) -> TemporaryFolder:
+    """Return a folder for one task of a client.
+
+    Raises:
+        EngineUnavailableError: it cannot be made.
+    """
+    try:
+        return TemporaryFolder(parent)
+    except OSError as error:
+        raise EngineUnavailableError(f"expected a folder for temporary files: {error.strerror}") from error

@@ -15,7 +15,6 @@ In: a `QueryRequest`, from any protocol or from the command line. Out: a `Query`
     spool.py       the same in files, for slow clients
     waiting.py     clients that wait without a thread
     slots.py       which query runs next
-    state.py       the states of a query
     group.py       the queries of one call, which end together
     history.py     the queries that have ended
     origin.py      which checkpoints an answer comes from

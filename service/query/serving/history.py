@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from service.base.errors import QueryError
 from service.base.principal import Identity
 from service.query.engines.engine import Progress
+from service.query.serving.lifecycle import QueryState
 from service.query.serving.origin import Origin, sendable
 from service.query.serving.request import QueryRequest
-from service.query.serving.state import QueryState
-from service.query.sql.incomplete import UnreadFile
+from service.query.sql.plan import UnreadFile
 
 # Characters of a statement that its record keeps: the history holds a thousand of them.
 _LISTED_SQL = 10_000

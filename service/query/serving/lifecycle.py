@@ -4,6 +4,8 @@
        └──────────────cancel───────────────────────────▲
 
 A query that waits ends at once when it is cancelled. One that runs ends when its thread sees the failure: until then it is RUNNING.
+
+The states of a query: queued → running → finished, failed or cancelled.
 """
 
 from __future__ import annotations
@@ -12,9 +14,24 @@ import copy
 import threading
 import time
 from collections.abc import Callable
+from enum import StrEnum
 
 from service.base.errors import QueryCancelledError, QueryError, QueryTimeoutError
-from service.query.serving.state import QueryState
+
+
+class QueryState(StrEnum):
+    """A state of a query; its text is part of the HTTP interface."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def has_ended(self) -> bool:
+        """True if no other state follows."""
+        return self not in (QueryState.QUEUED, QueryState.RUNNING)
 
 
 class Lifecycle:

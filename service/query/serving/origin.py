@@ -24,7 +24,7 @@ import orjson
 
 from catalog import Database
 from service.base.principal import Principal
-from service.query.sql.incomplete import UnreadFile
+from service.query.sql.plan import UnreadFile
 
 HEADER = "X-Databases"
 INCOMPLETE_HEADER = "X-Incomplete"

@@ -21,17 +21,15 @@ from service.base.errors import QueryCancelledError, QueryError
 from service.query.engines.engine import Engine, Progress
 from service.query.serving.attendance import Attendance
 from service.query.serving.history import QueryRecord, listed_sql
-from service.query.serving.lifecycle import Lifecycle
+from service.query.serving.lifecycle import Lifecycle, QueryState
 from service.query.serving.origin import Origin, metadata_of
 from service.query.serving.request import QueryRequest
 from service.query.serving.results import ResultBuffer
 from service.query.serving.runner import Runner
 from service.query.serving.slots import Slots, Ticket
-from service.query.serving.state import QueryState
 from service.query.serving.threads import QueryThreads
 from service.query.sql.explain import Explanation
-from service.query.sql.incomplete import UnreadFile
-from service.query.sql.plan import Plan
+from service.query.sql.plan import Plan, UnreadFile
 from service.query.sql.types import Column
 
 # So long a short statement may keep the thread that starts it: no client is looked after meanwhile.

@@ -38,17 +38,16 @@ from service.query.engines.engine import Engine
 from service.query.engines.registry import AUTO, Role, engines_of, local_engine, work_choices
 from service.query.serving.attendance import stalled
 from service.query.serving.history import History, QueryRecord, refused_record
+from service.query.serving.lifecycle import QueryState
 from service.query.serving.origin import Origin, may_read
 from service.query.serving.query import Query
 from service.query.serving.request import QueryRequest
 from service.query.serving.results import ResultBuffer
 from service.query.serving.slots import SlotLimits, Slots
 from service.query.serving.spool import Spool
-from service.query.serving.state import QueryState
 from service.query.serving.threads import QueryThreads
 from service.query.sql.explain import explanation_of
-from service.query.sql.lookups import is_lookup
-from service.query.sql.plan import Plan
+from service.query.sql.plan import Plan, is_lookup
 
 _CHECK_EVERY_S = 0.1
 # A client that pauses for less than this is not idle, however many queries wait for their clients.

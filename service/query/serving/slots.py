@@ -5,7 +5,7 @@
 * Large queries take at most half of the slots, so a small query finds a slot even while large ones run.
 * A query that has run for a second counts as large from then on. So do all queries of its user for a while. The first second
   does not count: otherwise many short queries would make the next one of their user wait behind the long ones of others.
-* Lookups (`service.query.sql.lookups`) have half as many slots again for themselves, because any other query may turn out to take all
+* Lookups (`service.query.sql.plan`) have half as many slots again for themselves, because any other query may turn out to take all
   its time, and fill all slots. For the other slots, a query that is no lookup counts as if it had arrived a second later.
 * A query whose client stalls gives its slot back. It waits for another one when the client goes on, with its first time of
   arrival.

@@ -24,7 +24,5 @@ In: a statement in DuckDB's, Trino's or Flink's dialect. Out: one query over res
     literals.py            constants as values of a column
     plan.py                `Plan` and `TableReference`
     explain.py             what a plan is going to read
-    incomplete.py          files that a partial answer lacks
-    lookups.py             which plans are sure to end soon
     types.py               the SQL names of Arrow types; columns of answers
 """

@@ -1,8 +1,17 @@
-"""The result of planning: a query whose tables are resolved."""
+"""The result of planning: a query whose tables are resolved.
+
+Which plans are lookups: sure to end soon.
+
+A query may take all its memory and time, and nobody knows before it runs. A lookup cannot: it reads some keys of one table, a few
+bytes, and returns the rows without a function, a join or a query inside. So lookups have slots of their own
+(`service.query.serving.slots`).
+
+Files of which an answer has no rows, because they cannot be read and the request allows a partial answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,9 +21,40 @@ from sqlglot import exp
 from catalog import Database, HistoryDatabase, PlannedTable, Predicate, Scan, Table
 from catalog.differences.databases import ComparedDatabases
 from catalog.predicate import ANYTHING
-from service.base.errors import ConditionsDifferError, Position
-from service.query.sql.incomplete import UnreadFile, unread_files
+from readers import ReaderError
+from service.base.errors import ConditionsDifferError, Position, query_error_of, without_folders
 from service.query.sql.parser import position_of_word
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadFile:
+    """A file that an answer lacks; safe to show to every client.
+
+    Attributes:
+        table: the table that lacks its rows, with its database.
+        path: the name of the file, without its folders; None where the error is of no file.
+        code: the code of the error.
+        message: the reason.
+    """
+
+    table: str
+    path: str | None
+    code: str
+    message: str
+
+    def text(self) -> str:
+        """Return one line of text."""
+        return f"{self.table} lacks rows: {self.message}"
+
+
+def unread_files(table: str, errors: Iterable[ReaderError]) -> tuple[UnreadFile, ...]:
+    """Return the files behind the errors of a scan, each once."""
+    found: dict[UnreadFile, None] = {}
+    for error in errors:
+        public = query_error_of(error)
+        path = None if error.path is None else without_folders(error.path)
+        found[UnreadFile(table, path, public.code, public.message)] = None
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,3 +312,34 @@ class Plan:
             if identifier.name.casefold() == name.casefold() and "start" in identifier.meta:
                 return Position.of(self.sql, identifier.meta["start"])
         return None
+
+
+MOST_KEYS = 100
+MOST_BYTES = 4 << 20
+
+
+def is_lookup(plan: Plan, size_bytes: int = 0) -> bool:
+    """Return whether a plan is sure to end soon.
+
+    Args:
+        plan: the plan.
+        size_bytes: about how many bytes it reads; 0 if that is unknown.
+    """
+    if plan.short is not None:
+        return True
+    if plan.prefix or len(plan.tables) != 1 or size_bytes > MOST_BYTES:
+        return False
+    keys = plan.tables[0].predicate.of("key")
+    if plan.tables[0].database is None or keys is None or len(keys) > MOST_KEYS:
+        return False
+    return all(type(node) in _PLAIN for node in plan.query.walk())
+
+
+# Nodes whose cost is bounded by the rows that were read. `Dot` is a field of a struct.
+_PLAIN = frozenset(
+    {
+        exp.Alias, exp.And, exp.Between, exp.Boolean, exp.Column, exp.Dot, exp.EQ, exp.From, exp.GT, exp.GTE, exp.Identifier,
+        exp.In, exp.Is, exp.LT, exp.LTE, exp.Limit, exp.Literal, exp.NEQ, exp.Neg, exp.Not, exp.Null, exp.Offset, exp.Or,
+        exp.Order, exp.Ordered, exp.Paren, exp.Select, exp.Star, exp.Table, exp.TableAlias, exp.Where,
+    }
+)  # fmt: skip

@@ -5,7 +5,6 @@ In: savepoints of a catalog, and where to. Out: files, and a manifest that names
 Modules, in reading order:
 
     request.py     ExportRequest: what, where to, how
-    names.py       the names of tables → names that every file system and format takes
     selection.py   the tables of a savepoint that are exported, and what of its states they do not show
     files/         splits → Parquet files, here or on executors of Spark
     manifest.py    what an export has written, as JSON
@@ -16,5 +15,4 @@ Modules, in reading order:
     iceberg.py     the same for Iceberg: a snapshot for each checkpoint
     delta.py       the same for Delta: a version for each checkpoint
     exporting.py   Export: savepoints → an export
-    report.py      what an export did, as text
 """

@@ -1,4 +1,7 @@
-"""`Export`: savepoints → folders of Parquet files, or tables of Iceberg or Delta, and the manifest of what was written."""
+"""`Export`: savepoints → folders of Parquet files, or tables of Iceberg or Delta, and the manifest of what was written.
+
+What an export did, as text.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ from readers import StorageOptions, absolute
 from service.base.errors import ConflictError, InvalidRequestError
 from service.base.process import machine
 from service.base.settings import Settings
+from service.query.encode import counted, printable, size_text
 from service.query.engines.engine import Engine
 from service.query.engines.registry import local_engine
-from service.query.sql.incomplete import unread_files
+from service.query.sql.plan import unread_files
 from service.tasks.export.delta import DeltaTables
 from service.tasks.export.destinations import destination_of
 from service.tasks.export.files.conversion import DELTA, ICEBERG, Conversion, TypeRules, UnexportableTypeError
@@ -27,10 +31,9 @@ from service.tasks.export.iceberg import IcebergTables
 from service.tasks.export.layouts import Layout, ParquetFolders
 from service.tasks.export.ledger import Ledger
 from service.tasks.export.manifest import ExportedSavepoint, ExportedTable, columns_of, rows_of
-from service.tasks.export.names import folder_name
 from service.tasks.export.request import ExportRequest
 from service.tasks.export.running import Executors, TableJob, Threads, Workers
-from service.tasks.export.selection import ChosenTable, Selection, selection_of
+from service.tasks.export.selection import ChosenTable, Selection, folder_name, selection_of
 from service.tasks.write.errors import write_error_of
 from writers import WriterError
 
@@ -402,3 +405,21 @@ def _namespace(job: Job, jobs: Sequence[Job]) -> str:
     title = folder_name(job.title)
     is_alone = sum(folder_name(other.title).casefold() == title.casefold() for other in jobs) == 1
     return title if is_alone else folder_name(job.name)
+
+
+def lines_of(result: ExportResult) -> Iterator[str]:
+    """Yield the lines for a person: a line for each savepoint."""
+    for name in result.known:
+        yield printable(f"{name} is there already")
+    for savepoint in result.savepoints:
+        yield printable(_line(savepoint))
+    yield printable(f"exported: {result.destination}")
+
+
+def _line(savepoint: ExportedSavepoint) -> str:
+    files = [file for table in savepoint.tables for file in table.files]
+    rows = sum(table.rows for table in savepoint.tables)
+    size = size_text(sum(file.bytes for file in files))
+    what = f"{counted(len(savepoint.tables), 'table')}, {counted(rows, 'row')}, {counted(len(files), 'file')}, {size}"
+    where = f" in {savepoint.namespace}" if savepoint.namespace else ""
+    return f"{savepoint.database}{where}: {what}"

@@ -5,7 +5,6 @@ and its statement with the values that somebody gives.
 
 Reading order:
 
-    errors.py      what can go wrong
     parameters.py  `:key` in a statement; texts → values
     query.py       SavedQuery: a name, a statement, its parameters
     files.py       TOML ↔ saved queries

@@ -21,8 +21,7 @@ from datetime import date, datetime, time
 from typing import Any
 
 from service.base.errors import known_words
-from service.tasks.saved.errors import InvalidSavedQueryError, SavedQueryFileError
-from service.tasks.saved.parameters import Parameter
+from service.tasks.saved.parameters import InvalidSavedQueryError, Parameter, SavedQueryFileError
 from service.tasks.saved.query import SavedQuery, parameter, saved_query
 
 MOST_QUERIES = 1000

@@ -16,6 +16,16 @@
 | `timestamp` | `2026-01-31T12:00:00` | a TIMESTAMP |
 
 A value never becomes SQL: `service.query.sql.edits` writes it as a constant.
+
+The errors of saved queries.
+
+QueryError
+  SavedQueryFileError           a file of saved queries cannot be read or written
+  InvalidRequestError
+    InvalidSavedQueryError      a saved query is not as documented
+    InvalidParameterError       a value for a parameter is missing, unknown, or does not fit
+    NotFoundError
+      NoSuchSavedQueryError     no saved query has this name
 """
 
 from __future__ import annotations
@@ -30,9 +40,34 @@ from typing import Any
 
 from sqlglot.tokenizer_core import TokenType
 
+from service.base.errors import InvalidRequestError, NotFoundError, QueryError
 from service.query.sql.edits import Edit, edited
 from service.query.sql.parser import tokens_of
-from service.tasks.saved.errors import InvalidParameterError
+
+
+class SavedQueryFileError(QueryError):
+    """A file of saved queries cannot be read or written."""
+
+    code = "SAVED_QUERY_FILE"
+
+
+class InvalidSavedQueryError(InvalidRequestError):
+    """A saved query is not as documented."""
+
+    code = "INVALID_SAVED_QUERY"
+
+
+class InvalidParameterError(InvalidRequestError):
+    """A value for a parameter of a saved query is missing, is for no parameter, or does not fit its type."""
+
+    code = "INVALID_PARAMETER"
+
+
+class NoSuchSavedQueryError(NotFoundError):
+    """There is no saved query of this name, or it is for a database that the user does not see."""
+
+    code = "SAVED_QUERY_NOT_FOUND"
+
 
 LONGEST_VALUE = 100_000
 # No underscore at the beginning: links have parameters of their own there, such as `_limit`.

@@ -9,10 +9,11 @@ from typing import Any
 
 from service.base.errors import QuerySyntaxError
 from service.query.sql.parser import DIALECT
-from service.tasks.saved.errors import InvalidParameterError, InvalidSavedQueryError
 from service.tasks.saved.parameters import (
     LONGEST_VALUE,
     TYPES,
+    InvalidParameterError,
+    InvalidSavedQueryError,
     Parameter,
     bound,
     is_parameter_name,

@@ -39,8 +39,7 @@ from service.tasks.write.statements.alter import (
     SetOptions,
     Truncate,
 )
-from service.tasks.write.statements.parser import Fragment
-from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.parser import Fragment, Statement
 from service.tasks.write.statements.tables import DropTable, RenameTable
 from writers import (
     AddedField,

@@ -32,7 +32,7 @@ from service.tasks.write.composition import Composition
 from service.tasks.write.errors import write_error_of
 from service.tasks.write.family import Context, Effect, Family
 from service.tasks.write.statements.create import CreateTable
-from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.parser import Statement
 from writers import (
     MOST_KEY_GROUPS,
     CollectedElements,

@@ -25,7 +25,7 @@ from service.tasks.write.localfiles import FileTables, no_file
 from service.tasks.write.offsets import OffsetChanges
 from service.tasks.write.operators import OperatorChanges
 from service.tasks.write.rows import RowChanges
-from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.parser import Statement
 from writers import CreateOperator, Edit, RestoreWarning, merged_edits
 
 FamilyT = TypeVar("FamilyT", bound=Family)

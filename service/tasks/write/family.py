@@ -20,7 +20,7 @@ from readers import Savepoint, operator_id_of
 from service.base.errors import InvalidQueryError, query_error_of
 from service.tasks.write.changedstates import ChangedStates
 from service.tasks.write.composition import Composition
-from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.parser import Statement
 from writers import Edit
 
 ALLOW_EMPTY = "--allow-empty, or allow_empty over HTTP and in Python, writes the savepoint anyway"

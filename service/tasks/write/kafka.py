@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from readers import Savepoint, State, StateKind
 from service.base.errors import InvalidQueryError
-from service.tasks.write.statements.calls import USAGE
+from service.tasks.write.statements.tables import USAGE
 
 _READER_STATE = "SourceReaderState"
 _ASSIGNED = "ASSIGNED"

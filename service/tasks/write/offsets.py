@@ -25,9 +25,9 @@ from service.tasks.write.composition import Composition
 from service.tasks.write.family import Context, Effect, Family
 from service.tasks.write.kafka import check_source, rewind_arguments
 from service.tasks.write.samples import check_found
-from service.tasks.write.statements.calls import RewindKafka
+from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.rows import Update
-from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.tables import RewindKafka
 from writers import SetOffsets, UnwritableError
 
 ROW = "_row"

@@ -12,8 +12,7 @@ from service.base.errors import InvalidQueryError
 from service.tasks.write.composition import Composition
 from service.tasks.write.family import Context, Effect, Family
 from service.tasks.write.statements.alter import SetOptions
-from service.tasks.write.statements.parser import Fragment
-from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.parser import Fragment, Statement
 from service.tasks.write.statements.tables import DropTable, RenameTable
 from writers import DropOperator, Edit, RenameOperator, RewriteKeyedState, is_of_sink, shown
 

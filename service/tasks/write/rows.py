@@ -63,6 +63,7 @@ from service.tasks.write.layers import (
 )
 from service.tasks.write.merging import MergeChoices
 from service.tasks.write.samples import MOST_SAMPLES, check_found, samples_of
+from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.rows import (
     Action,
     Assignment,
@@ -74,7 +75,6 @@ from service.tasks.write.statements.rows import (
     RowStatement,
     Update,
 )
-from service.tasks.write.statements.statement import Statement
 from service.tasks.write.timers import converted, rows_of_state, timer_columns
 from service.tasks.write.verification import rows_differ, verify_states
 from writers import (

@@ -19,8 +19,8 @@ from service.query.sql.edits import quoted
 from service.query.sql.parser import parsed
 from service.tasks.write.composition import Composition
 from service.tasks.write.family import ALLOW_EMPTY, Context, Sample
+from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.rows import Insert, Merge
-from service.tasks.write.statements.statement import Statement
 from writers import GROUP, AddedRows, RemovedRows, StateChanges, UpdatedRows
 
 MOST_SAMPLES = 10

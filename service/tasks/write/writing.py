@@ -21,9 +21,8 @@ from service.base.errors import (
 )
 from service.base.process import machine
 from service.base.settings import Settings
-from service.query.engines.engine import Engine
+from service.query.engines.engine import Engine, task_folder
 from service.query.engines.registry import AUTO, HERE
-from service.query.engines.spill import task_folder
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
 from service.query.sql.resolver import SystemTables
@@ -33,8 +32,8 @@ from service.tasks.write.errors import write_error_of
 from service.tasks.write.family import ALLOW_EMPTY, Effect
 from service.tasks.write.localfiles import local_file, no_file
 from service.tasks.write.offsets import OffsetChange, OffsetChanges
+from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import statements_of
-from service.tasks.write.statements.statement import Statement
 from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, WriterError, write_empty_savepoint
 
 

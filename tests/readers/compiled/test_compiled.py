@@ -34,7 +34,7 @@ from readers.formats.source import Selection
 from readers.rows import state_schema
 from readers.savepoint import Savepoint
 from readers.states import StatePart
-from readers.storage.cachefolder import CACHE_VARIABLE
+from readers.storage.temporary import CACHE_VARIABLE
 from tests.support.interpreted import interpreted
 from tests.support.paths import PROJECT
 from writers import COMPILED_UNITS

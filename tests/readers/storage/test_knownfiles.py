@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from readers.metadata import FileStateHandle, RelativeFileStateHandle
-from readers.storage.knownfiles import KnownFiles
-from readers.storage.location import SavepointLocation
+from readers.storage.location import KnownFiles, SavepointLocation
 
 CONTENT = b"0123456789"
 # Where the savepoint was written; nothing is there any more.

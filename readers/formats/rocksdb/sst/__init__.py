@@ -3,7 +3,6 @@
 It returns the entries that RocksDB's own iterator returns, with overwrites, deletes and merges applied. Where it does not know
 for certain what the bytes mean it raises `NotReadHereError`, and RocksDB reads them.
 
-    errors.py       `NotReadHereError`
     files.py        the bytes of the files, wherever they are
     words.py        machine words and byte strings at an address
     checksums.py    CRC-32C, XXH3
@@ -11,18 +10,16 @@ for certain what the bytes mean it raises `NotReadHereError`, and RocksDB reads 
     manifest.py     CURRENT and MANIFEST: the files of each column family
     blocks.py       entries, index blocks
     table.py        a file: footer, properties, range tombstones, index
-    sharing.py      tables that several instances share
     merge.py        the entries of all files in order, the newest of each key
     scan.py         files → windows → merge → pages
     lockstep.py     pages of two instances → the entries that differ
     kept.py         files of two instances: what both need is read once
 """
 
-from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.files import Directory, Files, TableBytes
 from readers.formats.rocksdb.sst.kept import KeptFiles, KeptRanges
 from readers.formats.rocksdb.sst.lockstep import differing
-from readers.formats.rocksdb.sst.manifest import DataFile
+from readers.formats.rocksdb.sst.manifest import DataFile, NotReadHereError
 from readers.formats.rocksdb.sst.scan import (
     PAGE_BYTES,
     PAGE_ENTRIES,

@@ -26,6 +26,8 @@ A block ends with up to six zeros where no header fits. A record is a VersionEdi
 Little endian; a string is a varint length and bytes. Other tags (blob files, write-ahead logs) are left to RocksDB.
 
 RocksDB: log_format.h, VersionEdit (5.6 – 8.10).
+
+The one signal of this package: RocksDB itself has to read these files.
 """
 
 from __future__ import annotations
@@ -37,8 +39,12 @@ import numpy as np
 
 from readers.cursor import Cursor
 from readers.formats.rocksdb.sst.checksums import crc32c, masked
-from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.files import Files
+
+
+class NotReadHereError(Exception):
+    """Something whose meaning our reader does not know for certain; caught by `RocksDatabase.entries`, never seen outside."""
+
 
 COMPARATOR = b"leveldb.BytewiseComparator"
 

@@ -3,12 +3,19 @@
 Before the first entry a scan checks what our reader must know for certain: the MANIFEST, and the footer, properties and range
 tombstones of every table with wanted keys. Then each sorted run (see `merge.py`) reads its tables one after the other, some
 blocks at a time, into memory that is used again. No lock is held while compiled code runs or files are read.
+
+What is known of tables that several instances share: incremental checkpoints of a job have most files in common.
+
+Ten checkpoints that share a table parse its footer, its properties and its index once. The file is known again by its identity, whatever
+name and path an instance has for it.
 """
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Self
@@ -19,12 +26,54 @@ from numpy.typing import NDArray
 from readers.formats.rocksdb.sst import merge
 from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES, Keys
 from readers.formats.rocksdb.sst.compression import decompress_elsewhere
-from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.files import Files
-from readers.formats.rocksdb.sst.manifest import DataFile, Manifest, read_manifest
-from readers.formats.rocksdb.sst.sharing import SHARED
+from readers.formats.rocksdb.sst.manifest import DataFile, Manifest, NotReadHereError, read_manifest
 from readers.formats.rocksdb.sst.table import IndexBlocks, Table, TableFile, read_table
 from readers.formats.rocksdb.sst.words import SLACK_BYTES
+
+_MOST_TABLES = 2048
+_INDEX_BLOCKS_BYTES = 32 << 20
+
+
+class SharedTables:
+    """The tables that were read last, by the identities of their files. Safe to share between threads.
+
+    Attributes:
+        index_blocks: the index blocks of these tables.
+    """
+
+    def __init__(self) -> None:
+        self.index_blocks = IndexBlocks(_INDEX_BLOCKS_BYTES)
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[Hashable, Table] = OrderedDict()
+
+    def table(self, identity: Hashable, file: DataFile, read: Callable[[], Table]) -> Table:
+        """Return the table of a file as some instance read it; reads it the first time.
+
+        Args:
+            identity: of the file.
+            file: the file as the MANIFEST of this instance describes it: a table is checked against that.
+            read: reads the table.
+
+        Raises:
+            ReaderError, NotReadHereError: as `read` does.
+        """
+        key = identity, file.size_bytes, file.smallest, file.largest
+        with self._lock:
+            known = self._tables.get(key)
+            if known is not None:
+                self._tables.move_to_end(key)
+                return known
+        table = read()
+        with self._lock:
+            self._tables[key] = table
+            if len(self._tables) > _MOST_TABLES:
+                self._tables.popitem(last=False)
+        return table
+
+
+SHARED = SharedTables()
+
 
 Entries = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 

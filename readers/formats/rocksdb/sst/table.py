@@ -50,9 +50,8 @@ from readers.formats.rocksdb.sst.compression import (
     decompress_snappy,
     plain_length,
 )
-from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.files import Files
-from readers.formats.rocksdb.sst.manifest import COMPARATOR, DataFile
+from readers.formats.rocksdb.sst.manifest import COMPARATOR, DataFile, NotReadHereError
 from readers.formats.rocksdb.sst.words import SLACK_BYTES
 
 _FOOTER_BYTES = 53

@@ -18,8 +18,7 @@ from service.doors.cli.sources import cache_of, catalog_of, storage_options
 from service.query.encode import counted, printable, size_text
 from service.query.engines.registry import open_engines
 from service.query.serving.registry import Queries
-from service.tasks.export.exporting import Export, sources_of
-from service.tasks.export.report import lines_of
+from service.tasks.export.exporting import Export, lines_of, sources_of
 from service.tasks.export.request import ExportRequest
 
 

@@ -25,8 +25,7 @@ from service.doors.cli.output import ROWS_ON_SCREEN, output_format
 from service.doors.cli.parser import dialect_of
 from service.doors.cli.query import queries_of, show_answer
 from service.doors.cli.shell.dotcommands import run_command
-from service.doors.cli.shell.scripts import lines_of
-from service.doors.cli.shell.statements import command_of, statements_of
+from service.doors.cli.shell.statements import command_of, lines_of, statements_of
 from service.doors.cli.shell.taskcommands import ReportedError
 from service.doors.cli.shell.view import View
 from service.doors.cli.sources import cache_of, catalog_of

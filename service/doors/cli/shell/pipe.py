@@ -8,7 +8,7 @@ from contextlib import closing
 
 from service.doors.cli.outcome import OK, ended
 from service.doors.cli.shell.console import Console
-from service.doors.cli.shell.scripts import lines_of
+from service.doors.cli.shell.statements import lines_of
 
 
 def main(options: Namespace) -> int:

@@ -7,13 +7,19 @@
 | `$tag$text$tag$` | the same tag |
 | `-- comment` | the end of the line |
 | `/* comment */` | the mark that closes it; comments may stand in comments |
+
+The lines of files with statements.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TextIO
+
+from service.doors.cli.outcome import WrongUsageError
+from service.query.encode import printable
 
 _MARK = re.compile(r"""--|/\*|;|(?<![\w$])\$(?:[^\W\d]\w*)?\$|(?<![\w$])[eE]'|['"`]""")
 _COMMENT_MARK = re.compile(r"/\*|\*/")
@@ -105,3 +111,23 @@ def _comment_end(text: str, at: int) -> int | None:
 
 _WORDS = {"exit": ".quit", "quit": ".quit", "help": ".help"}
 _QUOTATIONS = {"'": "'", '"': '"', "`": "`", "--": "\n"}
+
+
+_LONGEST_LINE = 1 << 20
+
+
+def lines_of(file: TextIO, name: str) -> Iterator[str]:
+    """Yield the lines of a text, each as soon as it is there; a very long one in pieces.
+
+    Args:
+        file: has the text.
+        name: of the file, for errors.
+
+    Raises:
+        WrongUsageError: it is not text in UTF-8.
+    """
+    try:
+        while line := file.readline(_LONGEST_LINE):
+            yield line
+    except UnicodeDecodeError as error:
+        raise WrongUsageError(f"expected text in UTF-8 in {printable(name)}, found other bytes") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from service.doors.cli.outcome import WrongUsageError, ended
 from service.doors.cli.writing.write import execute, script_of
-from service.query.engines.spill import task_folder
+from service.query.engines.engine import task_folder
 from service.tasks.write.writing import WriteRequest, write_new_source
 
 _NEW = "new"

@@ -2,13 +2,15 @@
 
 JSON is one object with all rows. The other formats stream; an error after the first rows breaks the connection, so that
 half an answer never looks complete. A client that disconnects cancels its query.
+
+`Accept` names the types of media that a client takes, with their weights.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import orjson
@@ -19,7 +21,6 @@ from starlette.responses import Response, StreamingResponse
 
 from service.base.errors import InvalidRequestError, NotAcceptableError, SavepointError
 from service.base.settings import Settings
-from service.doors.http.accept import accepted_types
 from service.doors.http.api.buffer import AnswerBuffer, BufferedAnswer
 from service.doors.http.api.state import ServiceState
 from service.doors.http.errors import FAILURES
@@ -27,6 +28,36 @@ from service.query.encode import FORMATS, SPREADSHEET_CSV, Format
 from service.query.serving.origin import headers_of
 from service.query.serving.query import Query
 from service.query.serving.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
+
+
+class AcceptedType(NamedTuple):
+    """A type of media that a client takes, in small letters.
+
+    Attributes:
+        name: such as `text/csv`, `text/*` or `*/*`.
+        weight: how much the client wants it; 0 for not at all, as for a weight that is no number.
+        parameters: all words behind the name, such as `formulas=escape`; the weight is one of them.
+    """
+
+    name: str
+    weight: float
+    parameters: Sequence[str]
+
+
+def accepted_types(header: str) -> Iterator[AcceptedType]:
+    """Yield the types of a header in its order."""
+    for part in header.split(","):
+        name, *parameters = [word.strip().lower() for word in part.split(";")]
+        weight = next((_weight(word) for word in parameters if word.startswith("q=")), 1.0)
+        yield AcceptedType(name, weight, parameters)
+
+
+def _weight(parameter: str) -> float:
+    try:
+        return float(parameter.removeprefix("q="))
+    except ValueError:
+        return 0.0
+
 
 JSON = FORMATS["json"]
 _BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {

@@ -16,7 +16,7 @@ from service.base.errors import InvalidRequestError
 from service.base.principal import Principal
 from service.doors.http.api.state import Served, State
 from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_options
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_check
 from service.query.serving.group import QueryGroup

@@ -14,7 +14,7 @@ from catalog.freshness import DatabaseSchema, Schema
 from readers import Location, ReaderError, given_location
 from service.base.errors import ForbiddenError, InvalidRequestError, query_error_of
 from service.doors.http.api.state import State, Visible
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.query.serving.origin import sendable
 from service.query.sql.schemas.named import schema_called

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from service.base.process.waiting import found_in_thread
 from service.doors.http.api.state import State
 from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_options
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.query.serving.group import QueryGroup
 from service.query.serving.query import Query

@@ -16,7 +16,7 @@ from service.base.process.waiting import found_in_thread
 from service.doors.http.api.state import ServiceState, State, Visible
 from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_options
 from service.doors.http.api.triggers import LiveEntry, live_entry
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.query.serving.group import QueryGroup
 from service.query.serving.origin import sendable

@@ -53,7 +53,7 @@ from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format
 from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
 from service.doors.http.api.query import COMPAT, QueryBody
 from service.doors.http.api.state import ServiceState, State, Visible
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.query.encode import FORMATS, Format, split_suffix
 from service.query.serving.keyhints import example_of
 from service.query.sql.edits import quoted

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.base.principal import Principal
 from service.doors.http.api.answers import ANSWERS, JSON, QueryAnswer, accepted_format, answer, max_rows_of
 from service.doors.http.api.state import ServiceState, State
-from service.doors.http.auth.user import Caller, caller_of
+from service.doors.http.auth.gate import Caller, caller_of
 from service.doors.http.errors import EXPECTED, on_error
 from service.query.encode import Format
 from service.query.engines.registry import AUTO, Role, choices_text, local_engine, titles_of

@@ -29,13 +29,13 @@ from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format
 from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
 from service.doors.http.api.query import QueryBody
 from service.doors.http.api.state import Served, ServiceState, State, Visible
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_saved
 from service.query.encode import FORMATS, split_suffix
 from service.query.serving.origin import sendable
 from service.query.sql.parser import DIALECT
-from service.tasks.saved.errors import InvalidParameterError
+from service.tasks.saved.parameters import InvalidParameterError
 from service.tasks.saved.query import SavedQuery, parameter, saved_query
 
 router = APIRouter(tags=["saved queries"])

@@ -20,10 +20,10 @@ from doctor import Severity
 from service.base.errors import ForbiddenError, InvalidRequestError, WriteNotFoundError
 from service.base.principal import Identity, Principal
 from service.doors.http.api.state import Everybody, ServiceState, State, check_operator
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody, error_body
 from service.doors.operations.logs import audit_kill_of_write
-from service.query.serving.state import QueryState
+from service.query.serving.lifecycle import QueryState
 from service.tasks.write.serving.targets import target_of
 from service.tasks.write.serving.task import Phase
 from service.tasks.write.serving.write import WriteOrder, WriteRecord

@@ -11,7 +11,7 @@ from catalog import Catalog
 from service.base.errors import ForbiddenError
 from service.base.principal import Principal
 from service.base.settings import Settings
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.doors.operations.metrics import Metrics
 from service.query.engines.workers import WorkerEngine
 from service.query.serving.registry import Queries

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from service.base.principal import Principal
 from service.base.process.waiting import found_in_thread
 from service.doors.http.api.state import Served, State
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.query.serving.group import QueryGroup
 from service.query.serving.request import QueryRequest

@@ -12,9 +12,9 @@ from starlette.status import HTTP_202_ACCEPTED
 from catalog import Job
 from service.base.principal import Principal
 from service.doors.http.api.state import ServiceState, State, Visible
-from service.doors.http.auth.user import Caller
+from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody, error_body
-from service.query.serving.state import QueryState
+from service.query.serving.lifecycle import QueryState
 from service.tasks.jobs.jobs import LiveJob
 from service.tasks.jobs.poller import ClusterStatus
 from service.tasks.jobs.trigger import SavepointFormat

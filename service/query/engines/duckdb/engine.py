@@ -56,9 +56,8 @@ from service.query.engines.engine import Engine, Execution, Progress
 from service.query.engines.parallel import SplitCount, read_splits
 from service.query.sql.flink.macros import MACROS as FLINK_MACROS
 from service.query.sql.flink.macros import PREFIX as FLINK_PREFIX
-from service.query.sql.incomplete import UnreadFile, unread_files
 from service.query.sql.literals import text_constant
-from service.query.sql.plan import Plan, TableReference
+from service.query.sql.plan import Plan, TableReference, UnreadFile, unread_files
 from service.query.sql.trino.macros import MACROS, PREFIX
 from service.query.sql.types import Column
 

@@ -12,8 +12,7 @@ from service.base.errors import QueryCancelledError, QueryError, query_error_of
 from service.query.engines.engine import Execution, Progress
 from service.query.engines.parallel import SplitCount, read_splits
 from service.query.engines.scan.work import ScanWork
-from service.query.sql.incomplete import unread_files
-from service.query.sql.plan import Comparison
+from service.query.sql.plan import Comparison, unread_files
 from service.query.sql.types import Column
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from catalog import Scan
 from service.query.sql.plan import Comparison, Plan
-from service.query.sql.short.keywords import identifier
+from service.query.sql.short.grammar import identifier
 from service.query.sql.types import Column, sql_type
 
 

@@ -16,7 +16,6 @@
     work.py      work of the writers on executors
     files.py     long answers in files that executors write
     errors.py    the texts of Spark's errors → errors of the service
-    refusal.py   the error of a statement that Spark refuses
 
 Code that runs on executors is in `service.spark`.
 """

@@ -34,6 +34,7 @@ from service.base.errors import (
     EngineError,
     EngineUnavailableError,
     InvalidQueryError,
+    NotOnSparkError,
     QueryCancelledError,
     QueryError,
     without_folders,
@@ -46,7 +47,6 @@ from service.query.engines.spark.errors import missing_module, spark_error_of
 from service.query.engines.spark.expressions import AVERAGE
 from service.query.engines.spark.files import rows_of_files, written
 from service.query.engines.spark.jvm import JvmSessions
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.sessions import Sessions
 from service.query.engines.spark.settings import SparkSettings, spark_settings
 from service.query.engines.spark.sql import SparkQuery, spark_query

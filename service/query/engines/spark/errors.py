@@ -16,15 +16,15 @@ from service.base.errors import (
     EngineUnavailableError,
     InvalidQueryError,
     InvalidValueError,
+    NotOnSparkError,
     QueryError,
     query_error_of,
     without_folders,
 )
 from service.query.engines.duckdb.errors import value_error_of
 from service.query.engines.spark.files import SHARED
-from service.query.engines.spark.refusal import NotOnSparkError
 
-# `service.spark.errors` writes errors of ours in this form, Spark those of `raise_error` in that of `_RAISED`.
+# `service.spark.types` writes errors of ours in this form, Spark those of `raise_error` in that of `_RAISED`.
 _CARRIED = re.compile(r"\[savepoint (?P<kind>\w+)\] (?P<text>[^\n]*)")
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?) is not answered by Spark as by DuckDB")

@@ -15,7 +15,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
-from service.base.errors import InvalidQueryError
+from service.base.errors import InvalidQueryError, NotOnSparkError
 from service.query.engines.spark.expressions import (
     AVERAGE,
     HANDLERS,
@@ -37,7 +37,6 @@ from service.query.engines.spark.partial import (
     partial_select,
     row_by_row,
 )
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.types import HUGEINT, Term, common_type, is_nested
 from service.query.sql.types import sql_type
 

@@ -12,7 +12,7 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from service.query.engines.spark.refusal import NotOnSparkError
+from service.base.errors import NotOnSparkError
 
 MAX_PRECISION = 38
 HUGEINT = pa.decimal128(MAX_PRECISION, 0)

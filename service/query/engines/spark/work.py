@@ -82,7 +82,7 @@ class SparkWork:
 
     def _asked(self) -> dict[int, bytes]:
         session = self._sessions.new()
-        from service.spark.parcels import ParcelWorker, parcel_rows
+        from service.spark.files import ParcelWorker, parcel_rows
         from service.spark.types import spark_schema
 
         with self._sessions.tagged(session, self._tag):

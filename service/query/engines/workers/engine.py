@@ -38,8 +38,7 @@ from service.query.engines.workers.messages import (
     task_content,
 )
 from service.query.engines.workers.pool import WorkerPool
-from service.query.sql.lookups import is_lookup
-from service.query.sql.plan import Plan
+from service.query.sql.plan import Plan, is_lookup
 from service.query.sql.types import Column
 
 # A worker that still runs this long after a cancel is killed.

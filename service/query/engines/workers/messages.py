@@ -32,8 +32,7 @@ from catalog.predicate import ANYTHING
 from service.base.errors import MemoryExceededError, Position, QueryError
 from service.query.engines.engine import Progress
 from service.query.engines.scan.work import ScanWork
-from service.query.sql.incomplete import UnreadFile
-from service.query.sql.plan import Plan
+from service.query.sql.plan import Plan, UnreadFile
 from service.query.sql.types import Column
 
 # The server holds a batch or two of each query that is read: with many queries, large batches would be much memory.

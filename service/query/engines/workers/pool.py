@@ -98,7 +98,7 @@ class WorkerPool:
         """Return a worker that waited, or a new one.
 
         Args:
-            is_lookup: the query is sure to be short (`service.query.sql.lookups`).
+            is_lookup: the query is sure to be short (`service.query.sql.plan`).
             is_long: the query runs behind all others from the start.
 
         Raises:

@@ -12,23 +12,56 @@
 
 SHOW, DESCRIBE and EXPLAIN are those of the planner; `EXPLAIN PLAN FOR` is EXPLAIN. Functions are in `calls.py`, casts in `casts.py`.
 Decimals divide as DOUBLE.
+
+Flink's syntax where sqlglot, which knows no dialect of Flink, reads Trino's differently.
+
+Names in backquotes stand in double quotes already. All functions keep their names and the order of their arguments, except those of
+SQL's own syntax, such as CAST, EXTRACT and TRIM.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import ClassVar
 
 from sqlglot import exp
+from sqlglot.dialects.trino import Trino
+from sqlglot.parsers.trino import TrinoParser
+from sqlglot.tokenizer_core import TokenType
 
 from service.base.errors import InvalidQueryError
 from service.query.sql.allowlist import not_a_query
 from service.query.sql.flink.calls import listagg, macro, rewritten
 from service.query.sql.flink.casts import cast_as_flink
-from service.query.sql.flink.syntax import FlinkSyntax
 from service.query.sql.parser import blanked, generated, parsed, too_deep
 from service.query.sql.trino.calls import macro as trino_macro
 from service.query.sql.trino.translation import name_columns
+
+
+class FlinkSyntax(Trino):
+    """Flink's dialect, as Flink reads it."""
+
+    INDEX_OFFSET = 0
+    NULL_ORDERING = "nulls_are_small"
+
+    class Tokenizer(Trino.Tokenizer):
+        """Knows the names of Flink's types."""
+
+        KEYWORDS: ClassVar = {
+            **Trino.Tokenizer.KEYWORDS,
+            "BYTES": TokenType.VARBINARY,
+            "STRING": TokenType.TEXT,
+            "TIMESTAMP_LTZ": TokenType.TIMESTAMPTZ,
+        }
+
+    class Parser(TrinoParser):
+        """Leaves all functions as they are written."""
+
+        FUNCTIONS: ClassVar = {}
+        # A column in quotes may have such a name, too: the translation tells them apart.
+        ARRAY_CONSTRUCTORS: ClassVar = {}
+
 
 _EXPLAIN = re.compile(r"EXPLAIN(?:\s+PLAN\s+FOR)?\b", re.IGNORECASE)
 _PASSED = re.compile(r"(?:SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)

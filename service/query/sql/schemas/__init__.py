@@ -6,5 +6,4 @@ Reading order:
     information_schema.py  the tables that list the catalog
     listings.py            which databases a query of such tables asks for
     definitions.py         a table as a CREATE statement
-    descriptions.py        what is known of a schema, for DESCRIBE
 """

@@ -5,7 +5,6 @@
 Most statements of programs are such: they look up keys. To parse, check, bind and run one in an engine takes twenty times as
 long as to read the key.
 
-    keywords.py  the words of DuckDB
     grammar.py   a text → its parts, if it is such a statement for certain
     planning.py  these parts → a plan, if a scan answers it for certain as the engine would
 """

@@ -21,8 +21,15 @@ from catalog import Catalog, CatalogError, Database, Predicate
 from readers import ReaderError
 from service.base.errors import QueryError
 from service.query.sql.literals import value_of
-from service.query.sql.lookups import MOST_BYTES, MOST_KEYS
-from service.query.sql.plan import Comparison, Plan, ShortStatement, TableReference, UnreadStatement
+from service.query.sql.plan import (
+    MOST_BYTES,
+    MOST_KEYS,
+    Comparison,
+    Plan,
+    ShortStatement,
+    TableReference,
+    UnreadStatement,
+)
 from service.query.sql.resolver import Resolver, SystemTables
 from service.query.sql.short import grammar
 from service.query.sql.short.grammar import ShortText, short_text

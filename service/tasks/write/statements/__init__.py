@@ -1,12 +1,10 @@
 """A script of SQL statements → what it says, before anything is looked up.
 
-    statement.py   what every statement has
     parser.py      reads the tokens of one statement
     rows.py        UPDATE, DELETE, INSERT, MERGE: statements that change rows
     create.py      CREATE TABLE: statements that create states
     tables.py      DROP TABLE: operators and states that go
     alter.py       ALTER TABLE, TRUNCATE: operators and states that change
-    calls.py       CALL: statements that spell out what an UPDATE would do
     script.py      the text → statements, by the table of first words
 
 To add a statement, write its dataclass and a function that parses it, and add its line to `STATEMENTS` in script.py. A family of

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
 
-from service.tasks.write.statements.parser import Fragment, Parser
-from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.parser import Fragment, Parser, Statement
 from service.tasks.write.statements.tables import RenameTable
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
 
-from service.tasks.write.statements.parser import Fragment, Parser
-from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.parser import Fragment, Parser, Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,12 @@
-"""Reads the tokens of one statement, in order: words, names, and texts that DuckDB reads later."""
+"""Reads the tokens of one statement, in order: words, names, and texts that DuckDB reads later.
+
+What every statement of a script has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -241,3 +245,21 @@ def _word(token: Token) -> str:
     is_quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
     # The tokenizer takes GROUP BY for one token.
     return "" if is_quoted else str(token.text).upper().partition(" ")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One statement of a script.
+
+    Attributes:
+        table: the parts of the name of its table.
+        position: of the statement in the script.
+    """
+
+    table: tuple[str, ...]
+    position: Position
+
+    @property
+    def name(self) -> str:
+        """The name of its table, without that of a database."""
+        return self.table[-1]

@@ -16,8 +16,7 @@ from enum import Enum
 from sqlglot.tokenizer_core import TokenType
 
 from service.base.errors import LimitExceededError
-from service.tasks.write.statements.parser import Fragment, Parser
-from service.tasks.write.statements.statement import Statement
+from service.tasks.write.statements.parser import Fragment, Parser, Statement
 
 # The SELECT of a clause has the conditions of those before it.
 _MOST_CLAUSES = 64

@@ -18,7 +18,7 @@ from catalog import Catalog
 from catalog.catalog import Root
 from readers.compiled.ahead import compile_all
 from readers.compiled.store import folders
-from readers.storage.cachefolder import CACHE_VARIABLE
+from readers.storage.temporary import CACHE_VARIABLE
 from service.base.settings import Settings
 from service.cli import main
 from service.doors.app import create_app

@@ -8,8 +8,7 @@ import pytest
 
 from service.base.errors import EngineError, QueryCancelledError, QueryTimeoutError, ReaderStalledError
 from service.query.serving.attendance import Attendance
-from service.query.serving.lifecycle import Lifecycle
-from service.query.serving.state import QueryState
+from service.query.serving.lifecycle import Lifecycle, QueryState
 
 NOW = time.monotonic()
 

@@ -20,13 +20,13 @@ from service.base.principal import ANYBODY
 from service.base.settings import Settings
 from service.doors.app import create_app
 from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.serving.lifecycle import QueryState
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
 from service.query.serving.results import ResultBuffer
 from service.query.serving.spool import Spool
-from service.query.serving.state import QueryState
-from service.query.sql.lookups import is_lookup
+from service.query.sql.plan import is_lookup
 from service.query.sql.planner import plan
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until

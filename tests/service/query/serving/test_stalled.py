@@ -22,12 +22,12 @@ from service.base.errors import QueryCancelledError, ReaderStalledError
 from service.base.principal import ANYBODY
 from service.base.settings import Settings
 from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.serving.lifecycle import QueryState
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
 from service.query.serving.results import ResultBuffer
 from service.query.serving.spool import Spool
-from service.query.serving.state import QueryState
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
 

@@ -22,7 +22,7 @@ from service.tasks.export.files.conversion import (
     TypeRules,
     UnexportableTypeError,
 )
-from service.tasks.export.names import folder_name, folder_names
+from service.tasks.export.selection import folder_name, folder_names
 
 Typed = tuple[pa.DataType, st.SearchStrategy[Any]]
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from service.base.errors import ConflictError, LimitExceededError, QueryError
 from service.cli import main
-from service.tasks.saved.errors import (
+from service.tasks.saved.files import MOST_QUERIES
+from service.tasks.saved.parameters import (
     InvalidParameterError,
     InvalidSavedQueryError,
     NoSuchSavedQueryError,
     SavedQueryFileError,
+    parameter_names,
 )
-from service.tasks.saved.files import MOST_QUERIES
-from service.tasks.saved.parameters import parameter_names
 from service.tasks.saved.query import parameter, saved_query
 from service.tasks.saved.store import SavedQueries
 from tests.support.paths import DATA

@@ -9,8 +9,7 @@ import pytest
 
 from service.base.errors import ForbiddenError, LimitExceededError, Position, QuerySyntaxError
 from service.tasks.write.statements.alter import Truncate
-from service.tasks.write.statements.calls import RewindKafka
-from service.tasks.write.statements.parser import Fragment
+from service.tasks.write.statements.parser import Fragment, Statement
 from service.tasks.write.statements.rows import (
     Action,
     Assignment,
@@ -22,8 +21,7 @@ from service.tasks.write.statements.rows import (
     Update,
 )
 from service.tasks.write.statements.script import statements_of
-from service.tasks.write.statements.statement import Statement
-from service.tasks.write.statements.tables import DropTable, RenameTable
+from service.tasks.write.statements.tables import DropTable, RenameTable, RewindKafka
 
 
 def parsed(script: str) -> tuple[Statement, ...]:

@@ -9,7 +9,7 @@ node that it translates (`knows`); a node with another argument is refused. The 
 | `1 / 2` = 0.5, `1 / 0` = inf | decimals divide as decimals, division by zero is an error | division of DOUBLEs, with a case for zero |
 | literals take the type beside them; TINYINTs overflow | literals and results have other types | casts to DuckDB's type, before and after |
 | `sum(BIGINT)` is a HUGEINT | BIGINT, overflows | summed in two halves |
-| `avg` of BIGINTs or decimals in groups divides once, as `long double` | divides twice | `service/spark/average.py` |
+| `avg` of BIGINTs or decimals in groups divides once, as `long double` | divides twice | `service/spark/partial.py` |
 | `avg` of these without groups is sum / count | the same | sum / count |
 | HUGEINT becomes DOUBLE by halves of 64 bits | the nearest DOUBLE | by halves |
 | CAST rounds | CAST truncates | `rint` or `round` before the cast |

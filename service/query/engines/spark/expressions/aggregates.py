@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from sqlglot import exp
 
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.expressions.conditions import ordered, truth
 from service.query.engines.spark.expressions.names import same_kind
 from service.query.engines.spark.expressions.terms import (
@@ -28,7 +29,6 @@ from service.query.engines.spark.expressions.terms import (
     translate,
 )
 from service.query.engines.spark.partial import MergedAvg, MergedCount
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.types import HUGEINT, Term, is_nested, is_number
 
 Wrap = Callable[[exp.Expr], exp.Expr]

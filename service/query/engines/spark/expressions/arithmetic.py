@@ -7,6 +7,7 @@ import re
 import pyarrow as pa
 from sqlglot import exp
 
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.expressions.names import number_literal
 from service.query.engines.spark.expressions.terms import (
     BIGINT,
@@ -29,7 +30,6 @@ from service.query.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from sqlglot import exp
 
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.expressions.terms import (
     BIGINT,
     BOOLEAN,
@@ -27,7 +28,6 @@ from service.query.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,

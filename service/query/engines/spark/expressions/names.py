@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from catalog.errors import near_names
-from service.base.errors import ColumnNotFoundError, near_names_hint
+from service.base.errors import ColumnNotFoundError, NotOnSparkError, near_names_hint
 from service.query.engines.spark.expressions.terms import (
     BOOLEAN,
     DOUBLE,
@@ -25,7 +25,6 @@ from service.query.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.types import Term, common_type, decimal, integer_type, is_integer, spark_name
 
 

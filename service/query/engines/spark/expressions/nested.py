@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.expressions.names import same_kind
 from service.query.engines.spark.expressions.terms import (
     BOOLEAN,
@@ -19,7 +20,6 @@ from service.query.engines.spark.expressions.terms import (
     translate,
 )
 from service.query.engines.spark.expressions.trino import MACROS
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.types import Term, common_type, is_nested
 
 

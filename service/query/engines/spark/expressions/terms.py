@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from service.query.engines.spark.refusal import NotOnSparkError
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,

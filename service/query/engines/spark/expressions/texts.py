@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.expressions.conditions import negated
 from service.query.engines.spark.expressions.terms import (
     BIGINT,
@@ -20,7 +21,6 @@ from service.query.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.types import Term, is_integer
 
 # Letters that Java's toLowerCase and toUpperCase change into several, or into another one at the end of a word.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from sqlglot import exp
 
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.expressions.terms import (
     BIGINT,
     DATE,
@@ -23,7 +24,6 @@ from service.query.engines.spark.expressions.terms import (
     thousandths,
     translate,
 )
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.types import TIMESTAMP, Term, is_nanoseconds
 
 _TRUNCATED_TO = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})

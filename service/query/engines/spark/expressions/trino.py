@@ -8,8 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.expressions.terms import DATE, Handler, Scope, as_type, shown, translate
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.engines.spark.types import TIMESTAMP, Term
 from service.query.sql.flink.macros import PREFIX as FLINK
 from service.query.sql.trino.macros import PREFIX

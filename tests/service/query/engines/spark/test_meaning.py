@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from service.base.errors import NotOnSparkError
 from service.query.engines.spark.engine import translation
-from service.query.engines.spark.refusal import NotOnSparkError
 from service.query.sql.plan import ReadStatement
 from service.query.sql.planner import plan
 

@@ -14,8 +14,8 @@ from sqlglot import exp, parse_one
 from sqlglot.optimizer.qualify import qualify
 
 from service.query.engines.spark.partial import PartialSelect, merged_by_duckdb, partial_select
-from service.spark.errors import SavepointSourceError
 from service.spark.partial import TaskQuery
+from service.spark.types import SavepointSourceError
 
 _SCHEMA = pa.schema(
     [

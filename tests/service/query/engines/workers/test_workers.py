@@ -45,9 +45,9 @@ from service.query.engines.workers import pool as pool_module
 from service.query.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.query.engines.workers.forks import ForkServer
 from service.query.engines.workers.messages import End, small_batches
+from service.query.serving.lifecycle import QueryState
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
-from service.query.serving.state import QueryState
 from service.query.sql.plan import ReadStatement
 from service.query.sql.planner import plan
 from service.query.sql.types import Column
@@ -451,7 +451,7 @@ import sys, time, threading
 from catalog import connect
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
-from service.query.serving.state import QueryState
+from service.query.serving.lifecycle import QueryState
 from service.base.settings import Settings
 from service.query.engines.workers import WorkerEngine
 from service.query.engines.workers import engine as engine_module
