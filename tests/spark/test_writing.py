@@ -71,7 +71,9 @@ engines = open_engines(settings)
 def write(source, sql, target, engine):
     known = catalog.connect(source)
     queries = Queries(known, engines, settings)
-    with closing(Writing(known, queries, settings, WriteRequest(sql=sql, engine=engine))) as writing:
+    # A random statement may match no row.
+    request = WriteRequest(sql=sql, engine=engine, allow_empty=True)
+    with closing(Writing(known, queries, settings, request)) as writing:
         return writing.write(target)
 
 def tell(**facts):
