@@ -3,19 +3,16 @@
 Reading order:
 
     __main__.py     scans, lookups and peak memory on savepoints written for the purpose
-    savepoints.py   writes canonical savepoints of any size
-    rocksdb.py      writes native savepoints of RocksDB
     encode.py       decoding and encoding, a type a row, side by side
     write.py        savepoints written by SQL, beside Flink's SavepointWriter
     writesources.py its sources, and writes in a process that has written before
-    onekey.py       writes savepoints with one key of millions of entries
     cache.py        the same queries with and without the cache of decoded states
     load.py         many clients at the same time
     lookups.py      lookups over HTTP, beside another checkout
-    halfopen.py     requests that begin and do not end, while others ask
-    servers.py      servers of their own, and their processes
     lists.py        lists of the tables of thousands of savepoints
     objectstore.py  small questions about a large savepoint in an object store
     spark.py        scans by Spark, on one worker and on two
     peers/          savepointdb beside Flink's own readers
+
+The savepoints that they measure are written by `tools.synthetic`, the servers started by `tools.servers`.
 """

@@ -21,8 +21,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import catalog
-from benchmarks.rocksdb import FLINK, write_native_savepoint, write_next_checkpoint
-from benchmarks.savepoints import STATES, write_savepoint
 from catalog.references import open_savepoint
 from readers.formats.source import Selection
 from readers.savepoint import Savepoint
@@ -32,6 +30,8 @@ from service.query.encode import FORMATS
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
+from tools.synthetic.rocksdb import FLINK, write_native_savepoint, write_next_checkpoint
+from tools.synthetic.savepoints import STATES, write_savepoint
 
 RUNS = 5
 LOOKUP_RUNS = 50

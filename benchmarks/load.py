@@ -11,7 +11,7 @@ Each client has an address of its own, so the server takes each for a user. Ever
 the savepoint. An answer may be right, a typed error that the query deserves, or WORKER_LOST where workers are killed; any other
 is wrong or lost, and the exit code is 1. Memory is that of the serving process, and the proportional share of its workers.
 Lookups alone (`benchmarks.lookups`) come first, beside another checkout with `--against`.
-Half-open connections (`benchmarks.halfopen`) come last, to a server of its own with few files. The exit code is 1, too, where
+Half-open connections (`tools.halfopen`) come last, to a server of its own with few files. The exit code is 1, too, where
 another client's lookup takes more than two seconds meanwhile, or where the memory or the log of the server grows.
 """
 
@@ -39,11 +39,11 @@ import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.halfopen import Siege, besiege
 from benchmarks.lookups import Figures, measured
 from benchmarks.lookups import text_of as lookups_text
-from benchmarks.savepoints import write_savepoint
-from benchmarks.servers import allow_files, cpu_of, resident_bytes, served, shares_bytes, workers_of
+from tools.halfopen import Siege, besiege
+from tools.servers import allow_files, cpu_of, resident_bytes, served, shares_bytes, workers_of
+from tools.synthetic.savepoints import write_savepoint
 
 ARROW = "application/vnd.apache.arrow.stream"
 KINDS = ("lookup",) * 12 + ("scan",) * 3 + ("group",) * 3 + ("hostile",) * 2

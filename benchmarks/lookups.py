@@ -21,7 +21,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.servers import cpu_of, served
+from tools.servers import cpu_of, served
 
 CLIENTS = 32
 _WARM_UP = 200

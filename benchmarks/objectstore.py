@@ -11,7 +11,7 @@ after the other (`waits`), and bytes. Every measurement is a process of its own;
 | canonical-1024 | 1024 key groups |
 | native | RocksDB's files, of 128 key groups |
 
-Other savepoints with the states of `benchmarks.savepoints`, such as those of `benchmarks.peers`, which Flink writes, are given
+Other savepoints with the states of `tools.synthetic.savepoints`, such as those of `benchmarks.peers`, which Flink writes, are given
 by their paths.
 """
 
@@ -37,8 +37,8 @@ from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
 
 import catalog
-from benchmarks.rocksdb import write_native_savepoint
-from benchmarks.savepoints import write_savepoint
+from tools.synthetic.rocksdb import write_native_savepoint
+from tools.synthetic.savepoints import write_savepoint
 
 _Served = tuple[float, float, int]
 _STATISTICS = "/statistics"

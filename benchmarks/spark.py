@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import catalog
-from benchmarks.savepoints import UID, write_savepoint
+from tools.synthetic.savepoints import UID, write_savepoint
 
 _RUNS = 9
 _WARM_UPS = 100

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import savepointdb
-from benchmarks.rocksdb import write_native_savepoint
-from benchmarks.savepoints import UID, write_savepoint
 from benchmarks.write import WORKS, Work, arguments_of, parquet_of, source_of
 from readers.metadata import read_metadata
 from service.cli import main as command
+from tools.synthetic.rocksdb import write_native_savepoint
+from tools.synthetic.savepoints import UID, write_savepoint
 from writers.metadata import write_metadata
 
 _JOB = Path(__file__).parents[1] / "tests/data/flink/2.3.0/wordcount-hashmap-savepoints/canonical"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import catalog
-from benchmarks.rocksdb import write_native_savepoint
-from benchmarks.savepoints import STATES, write_savepoint
 from readers.formats.source import Selection
 from readers.savepoint import Savepoint
 from readers.states import State
+from tools.synthetic.rocksdb import write_native_savepoint
+from tools.synthetic.savepoints import STATES, write_savepoint
 
 FLINK = Path(__file__).parent / "data" / "flink" / "2.3.0" / "wordcount-hashmap-savepoints" / "canonical"
 KEYS = 1000

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.load import BASE, GROUPS, load, stall
 from benchmarks.lookups import measured, text_of
-from benchmarks.savepoints import write_savepoint
-from benchmarks.servers import served
+from tools.servers import served
+from tools.synthetic.savepoints import write_savepoint
 
 
 @pytest.mark.slow

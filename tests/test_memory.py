@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.onekey import (
+from readers.compiled.ahead import compile_all
+from tools.synthetic.onekey import (
     write_large_values,
     write_large_values_heap,
     write_large_values_native,
@@ -19,8 +20,7 @@ from benchmarks.onekey import (
     write_one_key_native,
     write_one_key_packed,
 )
-from benchmarks.savepoints import write_one_key, write_savepoint
-from readers.compiled.ahead import compile_all
+from tools.synthetic.savepoints import write_one_key, write_savepoint
 from writers import COMPILED_UNITS
 
 MOST_MIB = 400

@@ -36,13 +36,13 @@ from benchmarks.peers.report import (
 from benchmarks.peers.sides import CASES, GROWTH, OURS, PROCESS, command_of
 from benchmarks.peers.targets import CANONICAL, KEYS, NATIVE, verdicts
 from benchmarks.peers.written import totals
-from benchmarks.savepoints import write_savepoint
 from service.base.settings import Settings
 from service.query.encode import FORMATS
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.serving.registry import Queries
 from service.query.serving.request import QueryRequest
 from tests.support.paths import PROJECT
+from tools.synthetic.savepoints import write_savepoint
 
 FEW = 1000
 SVG = "{http://www.w3.org/2000/svg}"

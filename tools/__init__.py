@@ -8,4 +8,7 @@ roundtrip.py  a report of what is encoded to the same bytes in a folder of savep
 rewritten.py  a report of which keyed state is written anew in a folder of savepoints
 folders.py    the folders on the command lines of the last three
 compat.py     how often `check` foresees what real Flink did, on labelled restores
+synthetic/    savepoints of any size with known rows, for tests and benchmarks
+servers.py    servers of their own, and their processes
+halfopen.py   requests that begin and do not end, while others ask
 """

@@ -1,6 +1,6 @@
 """The questions and the right answers.
 
-The rows are those of `benchmarks.savepoints`. Flink's job (`src/main/java/…/Rows.java`) writes the same rows, and adds up its
+The rows are those of `tools.synthetic.savepoints`. Flink's job (`src/main/java/…/Rows.java`) writes the same rows, and adds up its
 own `truth.json`.
 """
 

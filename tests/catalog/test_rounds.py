@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 import catalog
-from benchmarks.rocksdb import write_native_savepoint
-from benchmarks.savepoints import STATES, write_savepoint
 from catalog.cache.states import cache_key
 from catalog.predicate import Predicate
 from catalog.references import StateReference
@@ -23,6 +21,8 @@ from readers.storage import remote
 from tests.catalog.test_objectstore import texts
 from tests.support.objectstore import ObjectStore, Proxy, Request, Rounds
 from tests.support.waiting import wait_until
+from tools.synthetic.rocksdb import write_native_savepoint
+from tools.synthetic.savepoints import STATES, write_savepoint
 
 # A store that answers late is waited for again and again.
 pytestmark = pytest.mark.slow

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from benchmarks.rocksdb import write_native_savepoint
 from catalog import Catalog, Database, Root, connect
 from readers import Selection, State, is_keyed, json_text
 from tests.support.checkpoints import put
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
+from tools.synthetic.rocksdb import write_native_savepoint
 
 VALUE_BYTES = 9  # a null flag and a long
 FLINK = DATA / "flink" / "2.3.0"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.savepoints import write_savepoint
 from readers import ComparedState, Savepoint, Selection, State, differing_rows
 from readers.metadata.model import KeyGroupsStateHandle
 from tests.support.paths import DATA
+from tools.synthetic.savepoints import write_savepoint
 
 FLINK = DATA / "flink" / "1.20.3"
 

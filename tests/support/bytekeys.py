@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.savepoints import MAX_PARALLELISM, entry_bytes, keyed_header, metadata
+from tools.synthetic.savepoints import MAX_PARALLELISM, entry_bytes, keyed_header, metadata
 
 _BASE = b"org.apache.flink.api.common.typeutils.base."
 _STRING = _BASE + b"StringSerializer$StringSerializerSnapshot"

@@ -10,11 +10,11 @@ from pathlib import Path
 import rocksdict
 from hypothesis import strategies as st
 
-from benchmarks.rocksdb import DELETE, DELETE_RANGE, MERGE, PUT, SINGLE_DELETE, RocksWriter, metadata
-from benchmarks.savepoints import keyed_header
 from readers.formats.changelog.source import ChangelogSource
 from readers.formats.rocksdb.source import RocksSource
 from readers.formats.source import Source
+from tools.synthetic.rocksdb import DELETE, DELETE_RANGE, MERGE, PUT, SINGLE_DELETE, RocksWriter, metadata
+from tools.synthetic.savepoints import keyed_header
 
 Write = tuple[int, bytes, bytes]
 

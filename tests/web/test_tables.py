@@ -11,7 +11,6 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from benchmarks.savepoints import write_savepoint
 from catalog import Catalog
 from catalog.catalog import Root
 from service.base.settings import Settings
@@ -23,6 +22,7 @@ from tests.web.asking import Watch, grid_rows
 from tests.web.conftest import listening, pages
 from tests.web.test_pages import measures
 from tests.web.test_views import table
+from tools.synthetic.savepoints import write_savepoint
 
 pytestmark = pytest.mark.browser
 

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.onekey import write_one_key_heap_packed, write_one_key_packed
-from benchmarks.savepoints import keyed_header, write_one_key
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError, StorageError
 from readers.formats import unpacked
@@ -22,6 +20,8 @@ from readers.formats.unpacked import unpack
 from readers.savepoint import Savepoint
 from tests.support.examples import examples
 from tests.support.paths import DATA
+from tools.synthetic.onekey import write_one_key_heap_packed, write_one_key_packed
+from tools.synthetic.savepoints import keyed_header, write_one_key
 
 HEADER = b"before"
 COMPRESSED = DATA / "corpus/1.20.3/allstates-hashmap-compressed/canonical"

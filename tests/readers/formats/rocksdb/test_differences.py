@@ -14,7 +14,6 @@ import rocksdict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.rocksdb import DELETE, DELETE_RANGE, FLINK, MERGE, PUT, RocksWriter, flink_options
 from readers.decode.page import Page
 from readers.errors import CorruptDataError, MissingFileError
 from readers.formats.rocksdb.source import RocksSource
@@ -35,6 +34,7 @@ from tests.support.sstfiles import (
     shapes,
     writes,
 )
+from tools.synthetic.rocksdb import DELETE, DELETE_RANGE, FLINK, MERGE, PUT, RocksWriter, flink_options
 
 COUNT = StateName(name="count")
 Pair = tuple[bytes, bytes]

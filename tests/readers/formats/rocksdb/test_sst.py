@@ -18,15 +18,6 @@ import rocksdict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.rocksdb import (
-    DELETE,
-    DELETE_RANGE,
-    FLINK,
-    MERGE,
-    PUT,
-    RocksWriter,
-    flink_options,
-)
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats.rocksdb.database import RocksDatabase, read_only_copy
 from readers.formats.rocksdb.source import RocksSource
@@ -70,6 +61,15 @@ from tests.support.sstfiles import (
     shapes,
     varint,
     writes,
+)
+from tools.synthetic.rocksdb import (
+    DELETE,
+    DELETE_RANGE,
+    FLINK,
+    MERGE,
+    PUT,
+    RocksWriter,
+    flink_options,
 )
 
 BY_FLINK = DATA / "flink"

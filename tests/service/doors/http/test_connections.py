@@ -16,14 +16,14 @@ from functools import partial
 import httpx
 import pytest
 
-from benchmarks.halfopen import HALVES, besiege
-from benchmarks.servers import served
 from service.base.settings import Settings
 from service.doors.http.admission import Connection, ConnectionLimits, Connections, Listener, Wait
 from service.doors.http.connections import listening
 from service.doors.operations.logs import RepeatLimit
 from tests.support.paths import DATA
 from tests.support.waiting import PATIENCE_S, wait_until
+from tools.halfopen import HALVES, besiege
+from tools.servers import served
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 LOOKUP, ROWS = "SELECT value FROM aggregate WHERE key = 'key_662'", [[11290]]

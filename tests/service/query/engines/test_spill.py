@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.servers import served
 from readers.storage.temporary import TemporaryFolder, remove_left_behind
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
+from tools.servers import served
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 OWNER = """

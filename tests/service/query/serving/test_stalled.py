@@ -15,8 +15,6 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.savepoints import write_savepoint
-from benchmarks.servers import served, share_bytes, workers_of
 from catalog import connect
 from service.base.errors import QueryCancelledError, ReaderStalledError
 from service.base.principal import ANYBODY
@@ -30,6 +28,8 @@ from service.query.serving.results import ResultBuffer
 from service.query.serving.spool import Spool
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
+from tools.servers import served, share_bytes, workers_of
+from tools.synthetic.savepoints import write_savepoint
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 ARROW = "application/vnd.apache.arrow.stream"

@@ -15,7 +15,6 @@ from fastapi import FastAPI
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.servers import served
 from catalog import Catalog, connect
 from service.base.errors import MemoryExceededError
 from service.base.settings import Settings
@@ -26,6 +25,7 @@ from service.query.sql.types import Column
 from tests.support.examples import examples
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
+from tools.servers import served
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 MANY = "SELECT x, repeat('ä', 100) AS text FROM range(10000) t(x) ORDER BY x"

@@ -1,6 +1,6 @@
 package benchmarks;
 
-/** The POJO of the savepoints that {@code benchmarks/savepoints.py} writes: a savepoint records the name of the class. */
+/** The POJO of the savepoints that {@code tools/synthetic/savepoints.py} writes: a savepoint records the name of the class. */
 public class Account {
     public double balance;
     public long id;

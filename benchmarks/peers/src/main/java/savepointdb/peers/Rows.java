@@ -2,7 +2,7 @@ package savepointdb.peers;
 
 import java.util.List;
 
-/** What the states hold of key number {@code i} in the end; `benchmarks/savepoints.py` writes the same. */
+/** What the states hold of key number {@code i} in the end; `tools/synthetic/savepoints.py` writes the same. */
 final class Rows {
     static final int DAYS = 4;
     static final int EVENTS = 3;

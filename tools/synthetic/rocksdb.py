@@ -1,4 +1,4 @@
-"""Writes native RocksDB savepoints of any size: the rows of `benchmarks.savepoints`, as a job leaves them in RocksDB.
+"""Writes native RocksDB savepoints of any size: the rows of `tools.synthetic.savepoints`, as a job leaves them in RocksDB.
 
 RocksDB itself writes the SST files, with Flink's options. It gets the writes as a write-ahead log, which it replays when it is
 opened: no Python client of RocksDB can write merge operands, and none writes millions of entries a second. The writes of a job
@@ -39,15 +39,6 @@ import numpy as np
 import rocksdict
 from numpy.typing import NDArray
 
-from benchmarks.savepoints import (
-    MAX_PARALLELISM,
-    PARALLELISM,
-    STATES,
-    UID,
-    key_group,
-    key_groups,
-    keyed_header,
-)
 from readers.compiled.compiler import intrinsic_of
 from readers.decode import loads
 from readers.formats.full.layout import cut_key_group
@@ -59,9 +50,18 @@ from readers.formats.rocksdb.sst.manifest import read_manifest
 from readers.keygroups import operator_id_of
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.savepoint import Savepoint
+from tools.synthetic.savepoints import (
+    MAX_PARALLELISM,
+    PARALLELISM,
+    STATES,
+    UID,
+    key_group,
+    key_groups,
+    keyed_header,
+)
 
 FLINK = (
-    Path(__file__).parent.parent
+    Path(__file__).parents[2]
     / "tests"
     / "data"
     / "flink"

@@ -1,6 +1,6 @@
 """Writes native savepoints of the hashmap backend and of RocksDB with one key whose map has millions of entries.
 
-The canonical one is `benchmarks.savepoints.write_one_key`. All three hold for `key_0` the same map `perDay`, i as eight digits → i.
+The canonical one is `tools.synthetic.savepoints.write_one_key`. All three hold for `key_0` the same map `perDay`, i as eight digits → i.
 In the heap the state `events` (`event_0`) precedes it, and `count` (0) follows.
 """
 
@@ -17,9 +17,9 @@ import cramjam
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import rocksdb, savepoints
-from benchmarks.rocksdb import FLINK, PUT, Batch, RocksWriter, flink_options
-from benchmarks.savepoints import MAX_PARALLELISM, key_groups, keyed_header
+from tools.synthetic import rocksdb, savepoints
+from tools.synthetic.rocksdb import FLINK, PUT, Batch, RocksWriter, flink_options
+from tools.synthetic.savepoints import MAX_PARALLELISM, key_groups, keyed_header
 
 _ENTRIES_AT_A_TIME = 1 << 16
 _CHUNK_BYTES = 1 << 20

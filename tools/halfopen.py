@@ -10,7 +10,7 @@
 Each client opens another connection when its connection is cut. The others look keys up, each over a new connection. The
 service has a limit of open files that is lower than the number of clients.
 
-The clients are in a process of their own, `python -m benchmarks.halfopen ADDRESS CLIENTS`, because lookups in the same
+The clients are in a process of their own, `python -m tools.halfopen ADDRESS CLIENTS`, because lookups in the same
 event loop would wait for the clients too. It ends with its standard input, and prints what it did.
 """
 
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from benchmarks.servers import processes, resident_bytes
+from tools.servers import processes, resident_bytes
 
 HALVES = {
     "nothing": b"",
@@ -114,7 +114,7 @@ async def besiege(
     await _look_up(address, sql, rows, Siege())
     until, before = time.monotonic() + seconds, processes()[server].own_s
     attacks = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.halfopen", address, str(clients)),
+        *(sys.executable, "-m", "tools.halfopen", address, str(clients)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
