@@ -42,7 +42,7 @@ from service.tasks.registry import CLI, TASKS, tasks_at
 _FAILED, _UNREADABLE, _INTERRUPTED = 1, 3, 130
 _SHELL = "shell"
 # What they answer is out before they could find that it was wrong: they end by SIGBUS.
-_ENDLESS = {"mcp", "serve", _SHELL}
+_ENDLESS = {"demo", "mcp", "serve", _SHELL}
 _QUERY = "query"
 _TASK = "service.doors.cli.task"
 # So many objects a query makes before its first row, modules among them: their garbage is not worth a look.
@@ -287,6 +287,21 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
     )
     _add_config(parser)
     add_no_cache(parser)
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        default="savepointdb-demo",
+        metavar="DIR",
+        help="Folder for the savepoints. (default: savepointdb-demo)",
+    )
+    parser.add_argument("--port", type=int, default=8080, help="Port to listen on. (default: 8080)")
+    parser.add_argument("--no-serve", action="store_true", help="Only write the savepoints.")
+    parser.add_argument("--no-browser", action="store_true", help="Do not open the page in a browser.")
+    # It serves with the defaults of `serve`.
+    parser.set_defaults(parser_of=parser_of)
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:
@@ -571,6 +586,7 @@ _COMMANDS = {
     "write": ("Change a savepoint by SQL and write a new one.", _add_write),
     "convert": ("Rewrite a savepoint for another version of Flink or another job.", _add_convert),
     "savepoint": ("Let a running Flink take a savepoint of a job.", _add_savepoint),
+    "demo": ("Serve the savepoints of two small jobs, which it brings.", _add_demo),
     "mcp": ("Serve savepoints to an agent by the Model Context Protocol.", _add_mcp),
     "doctor-env": ("Check the environment: memory, disk, dependencies, keys and files.", _add_doctor),
     "keys": ("Create, list and revoke API keys.", _add_keys),
@@ -583,7 +599,7 @@ _GROUPS = {
     "Read": ("query", "shell", "inspect", "lookup", "xray"),
     "Compare": ("diff", "history", "bisect", "test", "check"),
     "Write": ("write", "create", "convert", "savepoint", "export"),
-    "Serve": ("serve", "mcp"),
+    "Serve": ("serve", "mcp", "demo"),
     "Set up": ("keys", "stateinfo", "doctor-env", "completion", "compile"),
 }
 

@@ -10,6 +10,7 @@ jobs/          ask several checkpoints of a job: history, bisect, test
 exporting/     export tables as Parquet files, or as tables of Iceberg or Delta
 writing/       make new savepoints: create, write, convert, savepoint
 stateinfo.py   describe the states of a savepoint in a file beside it
+demo.py        write and serve the savepoints of two jobs, which it brings
 mcp.py         serve savepoints to an agent
 completion.py  print a script that completes commands in bash, zsh or fish
 compile.py     compile the decoder

@@ -68,10 +68,10 @@ final class Numbers implements Job {
 
         @Override
         public InputStatus pollNext(ReaderOutput<Long> out) {
-            if (Gate.isOpen() && left-- > 0) {
+            if (Gate.opened() > 0 && left-- > 0) {
                 super.pollNext(out);
             } else {
-                if (Gate.isOpen() && !arrived) {
+                if (Gate.opened() > 0 && !arrived) {
                     arrived = true;
                     Gate.arrive();
                 }

@@ -131,9 +131,9 @@ final class TextFiles implements Job {
 
         @Override
         public InputStatus pollNext(ReaderOutput<String> out) throws Exception {
-            if (Gate.isOpen() && emitted < emit) {
+            if (Gate.opened() > 0 && emitted < emit) {
                 files.pollNext(new Counted(out));
-            } else if (Gate.isOpen() && !arrived) {
+            } else if (Gate.opened() > 0 && !arrived) {
                 arrived = true;
                 Gate.arrive();
             }
