@@ -28,8 +28,8 @@ from service.base.process.machine import keep_little
 from service.base.settings import Settings
 from service.query.encode import FORMATS
 from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from tools.synthetic.rocksdb import FLINK, write_native_savepoint, write_next_checkpoint
 from tools.synthetic.savepoints import STATES, write_savepoint
 

@@ -19,8 +19,8 @@ from catalog.statetables import StatesTable
 from service.base.settings import Settings
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.engine import Progress
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 
 RUNS = 7
 TABLES = ("aggregate__count", "aggregate__account", "aggregate__perDay")

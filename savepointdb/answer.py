@@ -16,7 +16,7 @@ from savepointdb.processes import OpenSavepoints
 from savepointdb.stream import Stream
 from savepointdb.values import rows_of, to_pandas, to_polars
 from service.base.errors import QueryError
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.query.sql.types import Column
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints
 from service.base.errors import QueryError
 from service.query.encode import printable
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.tasks.diff.comparison import Comparison, rows_statement
 from service.tasks.diff.running import Compared, comparison_by
 from service.tasks.diff.text import headline, text_lines

@@ -35,7 +35,7 @@ from service.doors.cli.compile import log_compilation
 from service.doors.cli.sources import no_savepoint, storage_options
 from service.query.encode import counted, printable
 from service.query.engines.registry import AUTO
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.query.sql.parser import DIALECT
 from service.query.sql.tablefunctions.differences import PREVIOUS
 from service.tasks.check.running import AUTO as AUTO_BACKEND

@@ -25,9 +25,8 @@ from service.base.settings import Settings, parts_of
 from service.doors.cli.compile import log_compilation
 from service.doors.cli.sources import cache_of, no_savepoint, storage_options
 from service.query.engines.registry import open_engines
-from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
-from service.query.serving.threads import IDLE_S
+from service.query.running.request import QueryRequest
+from service.query.running.session import Session
 from service.tasks.export.exporting import Export, ExportResult, source_of, sources_of
 from service.tasks.export.request import ExportRequest
 from service.tasks.task import Context
@@ -83,7 +82,7 @@ class Sources:
 class _Running:
     """The queries, with what ends them if their connection is dropped."""
 
-    queries: Queries
+    queries: Session
     closer: Closer
     finalizer: weakref.finalize[..., object]
 
@@ -121,7 +120,7 @@ class OpenSavepoints:
             return self._catalog
 
     @property
-    def queries(self) -> Queries:
+    def queries(self) -> Session:
         """The queries of this process; the first look opens the engines.
 
         Raises:
@@ -210,7 +209,7 @@ class OpenSavepoints:
                 log_compilation()
                 load_machine()
                 settings = self.sources.settings
-                queries, closer = Queries(catalog, open_engines(settings), settings, IDLE_S), Closer()
+                queries, closer = Session(catalog, open_engines(settings), settings), Closer()
                 self._running = _Running(queries, closer, closer.on_drop(self, queries.close, is_last=True))
             return self._running
 

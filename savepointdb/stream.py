@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from savepointdb.errors import IncompleteWarning, translated, warn
 from service.base.errors import QueryCancelledError
-from service.query.serving.query import Query
+from service.query.running.run import Run
 from service.query.sql.types import Column
 
 Close = Callable[[], None]
@@ -67,7 +67,7 @@ class Stream:
         keeper: stays alive as long as the stream.
     """
 
-    def __init__(self, query: Query, closer: Closer, keeper: object) -> None:
+    def __init__(self, query: Run, closer: Closer, keeper: object) -> None:
         self._query = query
         self._keeper = keeper
         self._process = os.getpid()

@@ -20,7 +20,7 @@ from savepointdb.values import CallerTables
 from service.base.errors import InvalidRequestError, QueryError
 from service.query.encode import counted, printable, size_text
 from service.query.engines.registry import AUTO
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.query.sql.edits import quoted
 from service.query.sql.literals import condition_of
 from service.query.sql.types import sql_type

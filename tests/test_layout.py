@@ -96,6 +96,7 @@ FLOORS = {
         ("sql",),
         ("encode",),
         ("engines",),
+        ("running",),
         ("serving",),
     ),
     "service.tasks": (

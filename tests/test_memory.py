@@ -37,7 +37,7 @@ import catalog
 from service.query.encode import FORMATS
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.base.settings import Settings
 
 settings = Settings.of(timeout_s=600.0, threads=2)

@@ -39,8 +39,8 @@ from benchmarks.peers.written import totals
 from service.base.settings import Settings
 from service.query.encode import FORMATS
 from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from tests.support.paths import PROJECT
 from tools.synthetic.savepoints import write_savepoint
 

@@ -49,6 +49,7 @@ LATE_MODULES = (
     "service.query.sql.syntax",
     "service.query.sql.trino",
     # `savepointdb lookup` scans, and needs no SQL.
+    "service.query.running",
     "service.query.serving",
     "service.query.sql.edits",
     "service.tasks.lookup.statements",

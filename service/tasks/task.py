@@ -19,8 +19,8 @@ from service.query.engines.parallel import read_splits
 from service.tasks.request import TaskRequest
 
 if TYPE_CHECKING:
-    from service.query.serving.query import Query
-    from service.query.serving.request import QueryRequest
+    from service.query.running.request import QueryRequest
+    from service.query.running.run import Run
     from service.query.sql.types import Column
 
 _MOST_DATABASES = 32
@@ -60,7 +60,7 @@ class Context:
 
     catalog: Catalog
     settings: Settings
-    start: Callable[[QueryRequest], Query]
+    start: Callable[[QueryRequest], Run]
     request: Callable[[], QueryRequest] | None = None
     is_alone: bool = False
     warn: Callable[[str], None] = lambda _: None
@@ -108,7 +108,7 @@ class Context:
         if self.request is not None:
             return self.request()
         # A command that scans loads no SQL.
-        from service.query.serving.request import QueryRequest
+        from service.query.running.request import QueryRequest
 
         return QueryRequest(sql="")
 

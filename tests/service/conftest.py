@@ -16,8 +16,8 @@ from service.base.settings import Settings
 from service.doors.app import create_app
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.engine import Progress
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from tests.support import serving as serving_support
 from tests.support.paths import DATA
 from tests.support.serving import listening

@@ -21,7 +21,7 @@ from readers import StorageOptions
 from service.base.settings import Settings
 from service.cli import main
 from service.doors.app import create_app
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from tests.service.conftest import Asker
 from tests.support.paths import DATA
 

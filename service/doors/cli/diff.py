@@ -55,10 +55,10 @@ from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import catalog_of, newest_of, roots_of
 from service.query.encode import printable, size_text
 from service.query.engines.registry import open_engines
-from service.query.serving.group import QueryGroup
-from service.query.serving.query import Query
-from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
+from service.query.running.group import QueryGroup
+from service.query.running.request import QueryRequest
+from service.query.running.run import Run
+from service.query.running.session import Session
 from service.query.sql.types import Column, sql_type
 from service.tasks.diff.comparison import Comparison, gone_or, rows_statement, states_statement
 from service.tasks.diff.keys import KEY_COLUMNS, KEY_SCHEMA, compared_key, states_of_keys
@@ -123,8 +123,8 @@ class _Diff:
         """Compare, and return the exit code."""
         options = self._options
         catalog = Catalog.of([self._before, self._after])
-        with closing(Queries(catalog, open_engines(self._settings), self._settings)) as queries:
-            self._group = QueryGroup(queries)
+        with closing(Session(catalog, open_engines(self._settings), self._settings)) as queries:
+            self._group = QueryGroup(queries.start)
             try:
                 compared = self._compared(catalog)
                 if options.key is not None:
@@ -212,7 +212,7 @@ class _Diff:
         write_rows(KEY_COLUMNS, KEY_SCHEMA, rows, format_name=self._format, path=self._options.output)
         return OK if first is None else FAILED
 
-    def _started(self, statement: str) -> Query:
+    def _started(self, statement: str) -> Run:
         return self._group.start(QueryRequest(sql=statement, timeout_s=self._options.timeout_s))
 
     def _progress(self) -> ProgressLine:

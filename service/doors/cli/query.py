@@ -26,10 +26,9 @@ from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import plan_lines, printable, size_text
 from service.query.engines.registry import open_engines
-from service.query.serving.history import QueryRecord
-from service.query.serving.query import Query
-from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
+from service.query.running.run import Run
+from service.query.running.session import Session
 from service.tasks.write.localfiles import LocalTables
 
 
@@ -79,7 +78,7 @@ def _query(options: Namespace) -> None:
         )
 
 
-def queries_of(catalog: Catalog, settings: Settings, *, has_deadline: bool) -> Queries:
+def queries_of(catalog: Catalog, settings: Settings, *, has_deadline: bool) -> Session:
     """Return the queries of a command over a catalog; they must be closed."""
     log_compilation()
     if has_deadline:
@@ -87,11 +86,11 @@ def queries_of(catalog: Catalog, settings: Settings, *, has_deadline: bool) -> Q
         readers.load_machine()
     # A lookup needs no DuckDB. What somebody has set for DuckDB is checked at once, by opening it.
     engines = open_engines(settings, later=settings.duckdb == type(settings.duckdb)())
-    return Queries(catalog, engines, settings)
+    return Session(catalog, engines, settings)
 
 
 def show_answer(
-    queries: Queries,
+    queries: Session,
     request: QueryRequest,
     *,
     format_name: str,
@@ -99,7 +98,7 @@ def show_answer(
     rows_on_screen: int | None = None,
     screen: int | None = None,
     appends: bool = False,
-) -> QueryRecord:
+) -> int:
     """Run a statement and write its rows; standard error gets what they do not say. Ctrl-C cancels the query.
 
     Args:
@@ -108,7 +107,7 @@ def show_answer(
         format_name, path, rows_on_screen, screen, appends: as for `write_rows`.
 
     Returns:
-        the query as it ended.
+        the number of rows.
 
     Raises:
         QueryError: the statement means nothing, is not allowed, or fails.
@@ -139,7 +138,7 @@ def show_answer(
             print(f"savepointdb: {file.text()}", file=sys.stderr)
         if query.truncated:
             print(f"savepointdb: there are more than {query.row_count} rows", file=sys.stderr)
-        return query.record
+        return query.row_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +225,7 @@ def _statement(sql: str | None, options: Namespace, settings: Settings) -> _Stat
     return _Statement(sql=sql, parameters=given, dialect=dialect_of(options, settings.queries.compat))
 
 
-def _progress(query: Query) -> str:
+def _progress(query: Run) -> str:
     read, total = query.progress.bytes_read, query.progress.bytes_total
     part = f", {min(100, read * 100 // total)} %" if total else ""
     return f"{size_text(read)} read{part}, {query.elapsed_ms / 1000:,.0f} s"

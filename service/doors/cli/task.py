@@ -33,10 +33,10 @@ from service.tasks.task import Context, Outcome, Task
 
 if TYPE_CHECKING:
     from catalog import Catalog
-    from service.query.serving.group import QueryGroup
-    from service.query.serving.query import Query
-    from service.query.serving.registry import Queries
-    from service.query.serving.request import QueryRequest
+    from service.query.running.group import QueryGroup
+    from service.query.running.request import QueryRequest
+    from service.query.running.run import Run
+    from service.query.running.session import Session
 
 _TEXT, _JSON = "text", "json"
 
@@ -77,7 +77,7 @@ def _run(task: Task[Any, Any], options: Namespace) -> int:
 
 
 def answer(
-    task: Task[Any, Any], asked: TaskRequest, options: Namespace, queries: Queries, settings: Settings
+    task: Task[Any, Any], asked: TaskRequest, options: Namespace, queries: Session, settings: Settings
 ) -> int:
     """Run a use case over open savepoints, show its outcome, and return its exit code.
 
@@ -113,7 +113,7 @@ def _answer(
 
 def _asked() -> QueryRequest:
     """Return what all queries of a command have: they may read files of this machine."""
-    request = import_module("service.query.serving.request")
+    request = import_module("service.query.running.request")
     tables = import_module("service.tasks.write.localfiles").LocalTables()
     asked: QueryRequest = request.QueryRequest(sql="", system_tables=tables)
     return asked
@@ -128,29 +128,29 @@ class _Statements:
         queries: what runs them, if it is open already.
     """
 
-    def __init__(self, catalog: Catalog, settings: Settings, queries: Queries | None = None) -> None:
+    def __init__(self, catalog: Catalog, settings: Settings, queries: Session | None = None) -> None:
         self.catalog = catalog
         self._queries = queries
         self._settings = settings
-        self._group: QueryGroup | None = None
+        self._group: QueryGroup[Run] | None = None
         self._opened = ExitStack()
 
-    def start(self, request: QueryRequest) -> Query:
+    def start(self, request: QueryRequest) -> Run:
         """Start a statement.
 
         Raises:
             QueryError: it means nothing.
         """
         if self._group is None:
-            from service.query.serving.group import QueryGroup
-            from service.query.serving.registry import Queries
+            from service.query.running.group import QueryGroup
+            from service.query.running.session import Session
 
             queries = self._queries
             if queries is None:
                 load_machine()
-                opened = Queries(self.catalog, open_engines(self._settings), self._settings)
+                opened = Session(self.catalog, open_engines(self._settings), self._settings)
                 queries = self._opened.enter_context(closing(opened))
-            self._group = QueryGroup(queries)
+            self._group = QueryGroup(queries.start)
         return self._group.start(request)
 
     def progress(self, command: str) -> str:

@@ -13,8 +13,8 @@ from catalog import Catalog, Database
 from service.base.errors import DatabaseNotFoundError
 from service.base.principal import Principal
 from service.doors.http.api.state import Served
+from service.query.running.request import QueryRequest
 from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from service.doors.mcp.results import ToolResult, result_of
 from service.doors.mcp.sheet import Sheet, sheet_of
 from service.doors.mcp.texts import cut_text, table_text
 from service.query.encode import counted, printable
+from service.query.running.request import QueryRequest
 from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
 
 
 async def query(call: Call, arguments: RunQuery) -> ToolResult:

@@ -23,7 +23,7 @@ from service.doors.mcp.calls import Call
 from service.doors.mcp.results import ToolResult
 from service.doors.mcp.texts import line_text
 from service.doors.mcp.tools import TOOLS, called
-from service.query.serving.origin import sendable
+from service.query.running.origin import sendable
 
 SCHEME = "savepointdb://"
 MEDIA_TYPE = "text/plain"

@@ -11,7 +11,7 @@ import orjson
 from service.base.errors import QueryError
 from service.doors.http.errors import error_body
 from service.doors.mcp.texts import error_text, line_text
-from service.query.serving.origin import sendable
+from service.query.running.origin import sendable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

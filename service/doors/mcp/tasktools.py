@@ -15,7 +15,7 @@ from service.doors.mcp.arguments import Arguments, LimitedArguments
 from service.doors.mcp.calls import Call
 from service.doors.mcp.results import ToolResult, result_of
 from service.doors.mcp.texts import cut_text, line_text
-from service.query.serving.group import QueryGroup
+from service.query.running.group import QueryGroup
 from service.tasks.registry import RegisteredTask
 
 
@@ -31,7 +31,7 @@ def runner_of(registered: RegisteredTask) -> Callable[[Call, Any], Awaitable[Too
     task = registered.load()
 
     async def run(call: Call, arguments: LimitedArguments) -> ToolResult:
-        group = QueryGroup(call.served.queries, call.queries)
+        group = QueryGroup(call.served.queries.start, call.queries)
         asked = request_of(task.request, arguments)
         told: list[str] = []
         context = context_of(call.served, call.caller, call.source, group)

@@ -14,7 +14,7 @@ from service.doors.mcp.arguments import Check, Diff, History
 from service.doors.mcp.calls import Call
 from service.doors.mcp.results import ToolResult, result_of
 from service.doors.mcp.texts import cell_text, cut_text, fitting, line_text, table_text
-from service.query.serving.group import QueryGroup
+from service.query.running.group import QueryGroup
 from service.query.sql.literals import text_constant
 from service.tasks.check.running import CheckRequest
 from service.tasks.diff.comparison import SAME, Comparison, StateComparison
@@ -29,7 +29,7 @@ _FINE = "fine"
 
 async def diff(call: Call, arguments: Diff) -> ToolResult:
     """Compare two savepoints: what differs by state, with the first rows that do, and the offsets that moved."""
-    group = QueryGroup(call.served.queries, call.queries)
+    group = QueryGroup(call.served.queries.start, call.queries)
     context = context_of(call.served, call.caller, call.source, group)
     asked = request_of(DiffRequest, arguments)
 
@@ -80,7 +80,7 @@ async def diff(call: Call, arguments: Diff) -> ToolResult:
 
 async def history(call: Call, arguments: History) -> ToolResult:
     """Return what each state of a job has of a key in all its checkpoints; those in which nothing changed are folded."""
-    group = QueryGroup(call.served.queries, call.queries)
+    group = QueryGroup(call.served.queries.start, call.queries)
     context = context_of(call.served, call.caller, call.source, group)
     asked = request_of(HistoryRequest, arguments)
     timelines = await found_in_thread(lambda: run_history(asked, context), group.cancel)

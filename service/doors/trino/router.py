@@ -29,7 +29,7 @@ from service.doors.http.auth.gate import principal_of
 from service.doors.trino.pages import Page, Statement
 from service.doors.trino.session import session_of
 from service.doors.trino.statements import Interpreter
-from service.query.serving.origin import headers_of, may_read
+from service.query.running.origin import headers_of, may_read
 from service.query.serving.registry import Queries
 from service.query.sql.parser import check_length
 

@@ -54,8 +54,8 @@ from service.doors.trino.session import Session, data_size_bytes, duration_s, is
 from service.doors.trino.show import SESSION_PROPERTIES, AnswerTable, ShowStatements
 from service.doors.trino.systemtables import TrinoTables
 from service.query.engines.registry import AUTO
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from service.query.sql.dialects import TRINO
 from service.query.sql.schemas.information_schema import CATALOG
 

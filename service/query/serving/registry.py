@@ -11,45 +11,36 @@ all queries while there are any.
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from catalog import Catalog, CatalogError
-from readers import ReaderError
+from catalog import Catalog
 from service.base.errors import (
     ConflictError,
-    InvalidRequestError,
     QueryError,
     QueryNotFoundError,
-    ScanLimitExceededError,
     ServiceEndingError,
     TooManyQueriesError,
-    query_error_of,
 )
 from service.base.principal import Identity, Principal, Source
 from service.base.process import machine
 from service.base.settings import Settings
-from service.query.engines.choose import choose, choose_for_work
 from service.query.engines.engine import Engine
-from service.query.engines.registry import AUTO, Role, engines_of, local_engine, work_choices
+from service.query.running.lifecycle import QueryState
+from service.query.running.origin import may_read
+from service.query.running.request import QueryRequest
+from service.query.running.run import CHECK_EVERY_S
+from service.query.running.session import Session
 from service.query.serving.attendance import stalled
 from service.query.serving.history import History, QueryRecord, refused_record
-from service.query.serving.lifecycle import QueryState
-from service.query.serving.origin import Origin, may_read
 from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
-from service.query.serving.results import ResultBuffer
+from service.query.serving.results import SpooledResults
 from service.query.serving.slots import SlotLimits, Slots
 from service.query.serving.spool import Spool
 from service.query.serving.threads import QueryThreads
-from service.query.sql.explain import explanation_of
-from service.query.sql.plan import Plan, is_lookup
 
-_CHECK_EVERY_S = 0.1
 # A client that pauses for less than this is not idle, however many queries wait for their clients.
 _MAY_STALL_S = 2.0
 _RETRY_AFTER_S = 5
@@ -57,7 +48,7 @@ _RUNNING_A_CORE = 4
 _LEAST_RUNNING = 8
 
 
-class Queries:
+class Queries(Session):
     """All queries of a service. Safe to share between threads.
 
     Args:
@@ -67,7 +58,6 @@ class Queries:
         idle_s: seconds that threads wait for the next query; 0 for none, so that no thread is left when no query is.
 
     Attributes:
-        catalog: the databases that they read.
         spool: the files with answers of slow clients.
         is_ending: True if no more queries are taken.
     """
@@ -75,29 +65,18 @@ class Queries:
     def __init__(
         self, catalog: Catalog, engines: Mapping[str, Engine], settings: Settings, idle_s: float = 0.0
     ) -> None:
-        self.catalog = catalog
-        self._engines = engines
-        self._settings = settings
-        self._local = engines[local_engine().name]
-        self._scan = next((engines.get(engine.name) for engine in engines_of(Role.SCAN)), None)
-        self._memory_bytes = machine.memory_bytes()
+        super().__init__(catalog, engines, settings)
         self._limits = slot_limits(settings)
         self._slots = Slots(self._limits)
         self.spool = Spool(settings.storage.temp_directory, settings.queries.spool_total_bytes)
         self._history = History(settings.queries.history_length)
         self.is_ending = False
         self._observers: list[Callable[[Query], None]] = []
-        self._lock = threading.Lock()
         self._open: dict[str, Query] = {}
         self._watch: threading.Thread | None = None
         self._idle_s = idle_s
         self._threads = QueryThreads(idle_s)
         self._none_is_open = threading.Event()
-        # The garbage collector may close what is being closed by the same thread.
-        self._closing = threading.RLock()
-        self._is_closed = False
-        # An engine that is still open when the interpreter ends complains on standard error.
-        atexit.register(self.close)
 
     def start(self, request: QueryRequest) -> Query:
         """Plan a query and let it wait for a slot.
@@ -108,50 +87,18 @@ class Queries:
         if self.is_ending:
             raise _ending()
         timeout_s = self._timeout_s(request)
-        self._check_engine(request.engine)
         self.check_room(request.owner)
-        # Before planning: the headers of a large savepoint take their time, too.
-        started = time.monotonic()
         try:
-            visible = (request.catalog or self.catalog).visible(request.principal.sees)
-            limits = self._settings.queries
-            plan = request.plan(
-                visible, limits.max_sql_bytes, limits.compat, may_be_short=self._scan is not None
-            )
-            if (request.explain or request.describe) and not plan.prefix:
-                plan = replace(plan, prefix="EXPLAIN" if request.explain else "DESCRIBE")
-            size_bytes = plan.size_bytes
-            origins = tuple(map(Origin.of, plan.databases))
-            explanation = explanation_of(plan) if plan.prefix.startswith("EXPLAIN") else None
-            self._check_scan(size_bytes, request)
-        except (CatalogError, ReaderError) as error:
-            refused = query_error_of(error)
-            self._history.add(refused_record(request, refused))
-            raise refused from error
+            prepared = self._prepared(request, timeout_s)
         except QueryError as error:
             self._history.add(refused_record(request, error))
             raise
-        engine, reason = self._engine(request.engine, plan, size_bytes)
-        if engine is not self._scan:
-            plan = plan.in_full()
-        is_replaceable = request.engine == AUTO and engine not in (self._local, self._scan)
+        limits = self._settings.queries
         query = Query(
-            request=request,
-            plan=plan,
-            origins=origins,
-            engine=engine,
-            engine_reason=reason,
-            explanation=explanation,
-            fallback=self._local if is_replaceable else None,
-            timeout_s=timeout_s,
-            started=started,
-            is_large=size_bytes > self._settings.slots.large_scan_bytes,
-            is_lookup=is_lookup(plan, size_bytes),
-            size_bytes=size_bytes,
-            results=ResultBuffer(
-                self._settings.queries.result_buffer_bytes,
-                self.spool.file(self._settings.queries.spool_bytes),
-            ),
+            request,
+            prepared,
+            SpooledResults(limits.result_buffer_bytes, self.spool.file(limits.spool_bytes)),
+            is_large=prepared.size_bytes > self._settings.slots.large_scan_bytes,
             stall_timeout_s=self._settings.server.stall_timeout_s,
             slots=self._slots,
             threads=self._threads,
@@ -159,7 +106,7 @@ class Queries:
         )
         self._keep(query)
         try:
-            query.enter()
+            query.start()
         except BaseException:
             self.closed(query)
             raise
@@ -294,40 +241,24 @@ class Queries:
         self.is_ending = True
         deadline = time.monotonic() + grace_s
         while self._open and time.monotonic() < deadline:
-            time.sleep(_CHECK_EVERY_S)
+            time.sleep(CHECK_EVERY_S)
         with self._lock:
             left = list(self._open.values())
         for query in left:
             query.cancel(_ending())
 
-    def close(self) -> None:
-        """End all queries and close the engines; where another thread does, wait for it.
-
-        The interpreter must not end while a thread closes an engine: it would abort the process.
-        """
-        with self._closing:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            with self._lock:
-                left = list(self._open.values())
-            # All are cancelled before the first is waited for.
-            for query in left:
-                query.cancel()
-            for query in left:
-                query.close()
-            self._threads.close()
-            with self._lock:
-                watch = self._end_watch()
-            if watch is not None:
-                watch.join()
-            for engine in self._engines.values():
-                engine.close()
-        atexit.unregister(self.close)
+    def _end(self) -> None:
+        super()._end()
+        self._threads.close()
+        with self._lock:
+            watch = self._end_watch()
+        if watch is not None:
+            watch.join()
 
     def _keep(self, query: Query) -> None:
         with self._lock:
             self._open[query.id] = query
+            self._runs.add(query)
             if self._watch is None:
                 self._none_is_open = threading.Event()
                 self._watch = threading.Thread(
@@ -337,7 +268,7 @@ class Queries:
 
     def _check_all(self, stop: threading.Event) -> None:
         asked = time.monotonic()
-        while not stop.wait(_CHECK_EVERY_S):
+        while not stop.wait(CHECK_EVERY_S):
             now = time.monotonic()
             with self._lock:
                 queries = list(self._open.values())
@@ -374,57 +305,6 @@ class Queries:
         if record is None or not _is_for(caller, record):
             raise QueryNotFoundError("there is no such query")
         return record
-
-    def _timeout_s(self, request: QueryRequest) -> float:
-        if request.max_rows is not None and request.max_rows < 0:
-            raise InvalidRequestError(f"expected max_rows of 0 or more, found {request.max_rows}")
-        timeout_s = self._settings.queries.timeout_s if request.timeout_s is None else request.timeout_s
-        if not timeout_s > 0:
-            raise InvalidRequestError(f"expected timeout_s above 0, found {timeout_s}")
-        return min(timeout_s, self._settings.queries.max_timeout_s)
-
-    def _check_scan(self, size_bytes: int, request: QueryRequest) -> None:
-        limits = [
-            limit
-            for limit in (self._settings.queries.max_scan_bytes or None, request.max_bytes)
-            if limit is not None
-        ]
-        if limits and size_bytes > min(limits):
-            raise ScanLimitExceededError(
-                f"expected a query that reads at most {min(limits)} bytes, found one of {size_bytes}",
-                hint="ask for single keys, or for fewer tables",
-            )
-
-    def worker(self, name: str, size_bytes: int) -> Engine | None:
-        """Return the engine that does the work of a write; None for this process.
-
-        Args:
-            name: what the request names: one of `work_choices`.
-            size_bytes: bytes that are read to make the state that changes.
-
-        Raises:
-            InvalidRequestError: there is no such engine.
-        """
-        if name not in work_choices():
-            raise InvalidRequestError(
-                f"expected an engine, found {name!r:.100}", hint=f"engines are {', '.join(work_choices())}"
-            )
-        if name == AUTO:
-            return choose_for_work(size_bytes, self._engines, self._memory_bytes)
-        return self._engines.get(name)
-
-    def _check_engine(self, name: str) -> None:
-        if name not in (AUTO, *self._engines):
-            raise InvalidRequestError(
-                f"expected an engine, found {name!r}", hint=f"engines are {', '.join([AUTO, *self._engines])}"
-            )
-
-    def _engine(self, name: str, plan: Plan, size_bytes: int) -> tuple[Engine, str]:
-        """Return the engine of a query, and the reason for it."""
-        if name != AUTO:
-            return self._engines[name], "the request names it"
-        choice = choose(plan, size_bytes, self._engines, self._memory_bytes)
-        return self._engines[choice.engine], choice.reason
 
 
 def end_stalled(queries: Sequence[Query], limit: int, now: float) -> None:

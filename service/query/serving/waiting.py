@@ -76,7 +76,7 @@ async def ended_on_disconnect(request: Request) -> AsyncIterator[None]:
         raise QueryCancelledError("the client is gone")
 
 
-async def _call_on_disconnect(request: Request, call: Callable[[], None]) -> None:
+async def _call_on_disconnect(request: Request, call: Callable[[], object]) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     call()

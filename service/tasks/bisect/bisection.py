@@ -29,10 +29,10 @@ from service.base.errors import (
 )
 from service.query.encode import counted, dated, printable
 from service.query.engines.registry import AUTO, choices
-from service.query.serving.firstrows import FirstRows, first_rows
-from service.query.serving.origin import sendable
-from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
+from service.query.running.firstrows import FirstRows, first_rows
+from service.query.running.origin import sendable
+from service.query.running.request import QueryRequest
+from service.query.running.run import Run
 from service.tasks.bisect.search import Found, search, search_all
 from service.tasks.bisect.singlerows import WARNING, always_has_a_row
 from service.tasks.request import LONGEST_TEXT, TaskRequest, option
@@ -186,7 +186,7 @@ class _Asking:
         questions: those that were asked, by place.
     """
 
-    start: Callable[[QueryRequest], Query]
+    start: Callable[[QueryRequest], Run]
     request: QueryRequest
     databases: Sequence[Database]
     note: Callable[[str], None]

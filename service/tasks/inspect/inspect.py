@@ -15,7 +15,7 @@ from catalog import Database
 from readers import ReaderError, json_text
 from service.base.errors import QueryError, SavepointError, query_error_of
 from service.query.encode import counted, dated, section_lines, size_text, state_sizes
-from service.query.serving.origin import sendable
+from service.query.running.origin import sendable
 from service.tasks.request import TaskRequest, option
 from service.tasks.task import Context, Task
 

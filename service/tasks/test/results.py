@@ -19,8 +19,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from service.query.serving.firstrows import FirstRows
-from service.query.serving.origin import sendable
+from service.query.running.firstrows import FirstRows
+from service.query.running.origin import sendable
 from service.tasks.test.rules import CURRENT, PREVIOUS, Rule, Severity
 
 KEPT, VIOLATED, BROKEN, UNREADABLE = range(4)

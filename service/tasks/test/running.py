@@ -25,9 +25,9 @@ from service.base.errors import (
     query_error_of,
 )
 from service.query.encode import counted
-from service.query.serving.firstrows import FirstRows, first_rows
-from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
+from service.query.running.firstrows import FirstRows, first_rows
+from service.query.running.request import QueryRequest
+from service.query.running.run import Run
 from service.query.sql.edits import with_values
 from service.tasks.test.results import RuleResult, SavepointResult, Status
 from service.tasks.test.rules import CURRENT, PREVIOUS, ChosenState, Rule
@@ -49,7 +49,7 @@ class Runner:
         spend: gets each result; what it raises ends the run.
     """
 
-    start: Callable[[QueryRequest], Query]
+    start: Callable[[QueryRequest], Run]
     rules: Sequence[Rule]
     asked: QueryRequest = field(default_factory=lambda: QueryRequest(sql=""))
     spend: Callable[[RuleResult], None] = lambda _: None

@@ -14,7 +14,7 @@ from service.base.errors import InvalidRequestError, LimitExceededError, QueryTi
 from service.base.settings import Settings
 from service.query.encode import counted
 from service.query.engines.registry import AUTO, choices
-from service.query.serving.origin import sendable
+from service.query.running.origin import sendable
 from service.tasks.request import TaskRequest, option
 from service.tasks.task import Context, Task
 from service.tasks.test.files import given_params, read_rules, read_text, with_params

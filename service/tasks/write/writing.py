@@ -23,8 +23,8 @@ from service.base.process import machine
 from service.base.settings import Settings
 from service.query.engines.engine import Engine, task_folder
 from service.query.engines.registry import AUTO, HERE
-from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
+from service.query.running.session import Session
 from service.query.sql.resolver import SystemTables
 from service.tasks.check.written import WrittenCheck, checked
 from service.tasks.write.draft import Draft, DraftSettings
@@ -101,7 +101,7 @@ class Writing:
     def __init__(
         self,
         catalog: Catalog,
-        queries: Queries,
+        queries: Session,
         settings: Settings,
         request: WriteRequest,
         on_statement: Callable[[int, int], None] = lambda done, count: None,

@@ -20,7 +20,7 @@ import pyarrow as pa
 from catalog import Catalog, Database
 from readers import ReaderError, json_text
 from service.query.encode import counted, dated, section_lines, size_text
-from service.query.serving.origin import sendable
+from service.query.running.origin import sendable
 from service.tasks.request import TaskRequest, option
 from service.tasks.task import Context, Task
 

@@ -17,7 +17,7 @@ from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import cache_of, catalog_of, storage_options
 from service.query.encode import counted, printable, size_text
 from service.query.engines.registry import open_engines
-from service.query.serving.registry import Queries
+from service.query.running.session import Session
 from service.tasks.export.exporting import Export, lines_of, sources_of
 from service.tasks.export.request import ExportRequest
 
@@ -51,7 +51,7 @@ def _export(options: Namespace) -> None:
     log_compilation()
     load_machine()
     started = monotonic()
-    with closing(Queries(catalog, open_engines(settings, later=True), settings)) as queries:
+    with closing(Session(catalog, open_engines(settings, later=True), settings)) as queries:
         export = Export(sources, settings, request, storage_options(settings), queries.worker)
 
         def text() -> str:

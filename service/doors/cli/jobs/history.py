@@ -21,7 +21,7 @@ from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_c
 from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode.columns import JSON_TEXT
 from service.query.engines.registry import open_engines
-from service.query.serving.registry import Queries
+from service.query.running.session import Session
 from service.query.sql.types import Column, sql_type
 from service.tasks.history.text import folded_rows, rows_of
 from service.tasks.history.timeline import HistoryRequest, KeyTimelines, run
@@ -54,7 +54,7 @@ def _history(options: Namespace) -> None:
     catalog = catalog_of([options.path], options, cache=cache_of(limits, writes=False))
     log_compilation()
     load_machine()
-    with closing(Queries(catalog, open_engines(limits), limits)) as queries:
+    with closing(Session(catalog, open_engines(limits), limits)) as queries:
         found = _found(request, Context(catalog=catalog, settings=limits, start=queries.start))
     _tell(found)
     if not any(state.has_rows for state in found.states):

@@ -29,7 +29,7 @@ from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import printable
 from service.query.engines.registry import open_engines
-from service.query.serving.registry import Queries
+from service.query.running.session import Session
 from service.tasks.task import Context
 from service.tasks.test.errors import InvalidRulesError
 from service.tasks.test.files import SUFFIXES
@@ -115,7 +115,7 @@ def _tested(options: Namespace) -> int:
     subjects = [] if options.watch else subjects_of(request, catalog, _previous(options))
     log_compilation()
     load_machine()
-    with closing(Queries(catalog, open_engines(found), found)) as queries:
+    with closing(Session(catalog, open_engines(found), found)) as queries:
         context = Context(catalog=catalog, settings=found, start=queries.start, is_alone=True)
         testing = prepared(request, context, brought)
         if options.watch:

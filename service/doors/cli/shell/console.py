@@ -30,8 +30,8 @@ from service.doors.cli.shell.taskcommands import ReportedError
 from service.doors.cli.shell.view import View
 from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import counted, printable
-from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
+from service.query.running.session import Session
 from service.query.sql.parser import DIALECT
 from service.query.sql.schemas.named import schema_called
 from service.tasks.saved.store import SavedQueries
@@ -87,7 +87,7 @@ class Console:
         self.options = options
         self._is_terminal = is_terminal
         self.settings = settings_of(vars(options), os.environ, UNLIMITED)
-        self._open: Queries | None = None
+        self._open: Session | None = None
         self._depth = 0
         self.is_over = False
         self.catalog = catalog_of(
@@ -163,7 +163,7 @@ class Console:
         self._show(sql, DIALECT)
 
     @property
-    def queries(self) -> Queries:
+    def queries(self) -> Session:
         """Runs statements."""
         if self._open is None:
             has_deadline = self.view.timeout_s is not None
@@ -290,7 +290,7 @@ class Console:
         )
         began = time.monotonic()
         output = view.output
-        record = show_answer(
+        row_count = show_answer(
             self.queries,
             request,
             format_name=view.format,
@@ -301,9 +301,7 @@ class Console:
         )
         view.answered()
         if output is not None:
-            self.tell(
-                f"{counted(record.row_count, 'row')} written to {printable(output)}{view.contradiction}"
-            )
+            self.tell(f"{counted(row_count, 'row')} written to {printable(output)}{view.contradiction}")
         self._show_time(began)
 
     def _show_time(self, began: float) -> None:

@@ -21,7 +21,7 @@ from service.doors.cli.output import suffix_format
 from service.doors.cli.parser import CommandParser, command_parsers
 from service.doors.cli.shell.view import View
 from service.doors.cli.task import answer
-from service.query.serving.registry import Queries
+from service.query.running.session import Session
 from service.tasks.registry import CLI, TASKS, tasks_at
 
 
@@ -34,7 +34,7 @@ class Console(Protocol):
     settings: Settings
 
     @property
-    def queries(self) -> Queries:
+    def queries(self) -> Session:
         """Runs statements."""
 
 

@@ -20,7 +20,7 @@ from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import catalog_of
 from service.query.encode import counted, printable, size_text
 from service.query.engines.registry import open_engines
-from service.query.serving.registry import Queries
+from service.query.running.session import Session
 from service.tasks.check.written import check_lines
 from service.tasks.write.progress import TargetSize
 from service.tasks.write.report import lines_of, report_of
@@ -77,7 +77,7 @@ def execute(sources: Sequence[str], options: Namespace, request: WriteRequest, t
     progress = _Progress(target)
     with (
         ProgressLine(progress.text),
-        closing(Queries(catalog, open_engines(settings, later=True), settings)) as queries,
+        closing(Session(catalog, open_engines(settings, later=True), settings)) as queries,
         closing(Writing(catalog, queries, settings, request, progress.on_statement)) as writing,
     ):
         preview = writing.preview if target is None else writing.write(target)

@@ -19,7 +19,7 @@ from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_check
-from service.query.serving.group import QueryGroup
+from service.query.running.group import QueryGroup
 from service.query.serving.waiting import ended_on_disconnect
 from service.tasks.check.running import CheckRequest
 
@@ -173,7 +173,7 @@ async def checked(
         QueryError: the check is not possible, or fails.
         CatalogError: there is no such database.
     """
-    context = context_of(service, caller, "", QueryGroup(service.queries))
+    context = context_of(service, caller, "", QueryGroup(service.queries.start))
     report = await service.checks.report(request, context, jar, jar_name)
     audit_check(caller.identity, report["savepoint"], report["against"], report)
     return report

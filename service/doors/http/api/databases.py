@@ -16,7 +16,7 @@ from service.base.errors import ForbiddenError, InvalidRequestError, query_error
 from service.doors.http.api.state import State, Visible
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
-from service.query.serving.origin import sendable
+from service.query.running.origin import sendable
 from service.query.sql.schemas.named import schema_called
 from service.query.sql.types import sql_type
 

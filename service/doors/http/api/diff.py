@@ -16,7 +16,7 @@ from service.doors.http.api.state import State
 from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_options
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
-from service.query.serving.group import QueryGroup
+from service.query.running.group import QueryGroup
 from service.query.serving.query import Query
 from service.query.serving.waiting import ended_on_disconnect
 from service.tasks.diff.comparison import Comparison
@@ -115,7 +115,7 @@ class DiffAnswer(BaseModel):
 async def diff_savepoints(body: DiffBody, request: Request, service: State, caller: Caller) -> DiffAnswer:
     """Compare two savepoints: operators and states that came and went, types, counts of rows, offsets, sizes."""
     queries: list[Query] = []
-    group = QueryGroup(service.queries, queries)
+    group = QueryGroup(service.queries.start, queries)
     limits = {"max_bytes": body.max_bytes, "timeout_s": body.timeout_s}
     context = context_of(service, caller, request.headers.get("user-agent", ""), group, **limits)
     asked = request_of(DiffRequest, body)

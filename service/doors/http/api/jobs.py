@@ -18,8 +18,8 @@ from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_
 from service.doors.http.api.triggers import LiveEntry, live_entry
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
-from service.query.serving.group import QueryGroup
-from service.query.serving.origin import sendable
+from service.query.running.group import QueryGroup
+from service.query.running.origin import sendable
 from service.query.serving.waiting import ended_on_disconnect
 from service.tasks.history.timeline import HistoryRequest, run
 
@@ -119,7 +119,7 @@ async def read_timeline(
     job: str, body: TimelineBody, request: Request, service: State, caller: Caller
 ) -> TimelineAnswer:
     """Return what each state of a job has of a key in all its checkpoints."""
-    group = QueryGroup(service.queries)
+    group = QueryGroup(service.queries.start)
     asked = request_of(HistoryRequest, body, job=job)
     source = request.headers.get("user-agent", "")
     context = context_of(service, caller, source, group, timeout_s=body.timeout_s)

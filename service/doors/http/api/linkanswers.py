@@ -17,8 +17,8 @@ from service.doors.http.api.answers import JSON, answer
 from service.doors.http.api.linktags import matches, tag_of
 from service.doors.http.api.state import ServiceState
 from service.query.encode import Format
+from service.query.running.request import QueryRequest
 from service.query.serving.query import Query as RunningQuery
-from service.query.serving.request import QueryRequest
 
 # An answer is data of its user: no other page may use it, and its address may hold a key.
 _HEADERS = {

@@ -12,7 +12,7 @@ import re
 
 from service.base.version import installed_version
 from service.query.encode import SPREADSHEET_CSV, Format
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.query.sql.plan import Plan
 
 _DIGEST_BYTES = 16

@@ -22,7 +22,7 @@ from service.doors.http.auth.gate import Caller, caller_of
 from service.doors.http.errors import EXPECTED, on_error
 from service.query.encode import Format
 from service.query.engines.registry import AUTO, Role, choices_text, local_engine, titles_of
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.query.sql.parser import DIALECT
 from service.query.sql.tablefunctions.upstream import FLINK
 from service.tasks.saved.parameters import with_values

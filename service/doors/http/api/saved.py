@@ -33,7 +33,7 @@ from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_saved
 from service.query.encode import FORMATS, split_suffix
-from service.query.serving.origin import sendable
+from service.query.running.origin import sendable
 from service.query.sql.parser import DIALECT
 from service.tasks.saved.parameters import InvalidParameterError
 from service.tasks.saved.query import SavedQuery, parameter, saved_query

@@ -18,8 +18,9 @@ from service.base.process.waiting import found_in_thread
 from service.doors.http.api.state import Served, State
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
-from service.query.serving.group import QueryGroup
-from service.query.serving.request import QueryRequest
+from service.query.running.group import QueryGroup
+from service.query.running.request import QueryRequest
+from service.query.serving.query import Query
 from service.query.serving.waiting import ended_on_disconnect
 from service.tasks.registry import HTTP, RegisteredTask, tasks_at
 from service.tasks.request import Option, TaskRequest, options_of
@@ -92,7 +93,9 @@ def _model(
     return model
 
 
-def context_of(served: Served, caller: Principal, source: str, group: QueryGroup, **limits: Any) -> Context:
+def context_of(
+    served: Served, caller: Principal, source: str, group: QueryGroup[Query], **limits: Any
+) -> Context:
     """Return what a use case may use for a caller.
 
     Args:
@@ -126,7 +129,7 @@ def _answerer(name: str, registered: RegisteredTask) -> Callable[..., Awaitable[
     kind = body_of(name, task.request, TaskBody)
 
     async def answer(request: Request, service: State, caller: Caller, body: Any) -> Response:
-        group = QueryGroup(service.queries)
+        group = QueryGroup(service.queries.start)
         asked = request_of(task.request, body)
         context = context_of(service, caller, request.headers.get("user-agent", ""), group)
         async with ended_on_disconnect(request):

@@ -28,7 +28,7 @@ from service.query.engines.registry import open_engines
 from service.query.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.query.engines.workers.messages import End
 from service.query.engines.workers.worker import limit_memory, yield_to_the_server
-from service.query.serving.registry import Queries
+from service.query.running.session import Session
 from service.tasks.write.progress import TargetSize, temporary_bytes
 from service.tasks.write.report import report_of
 from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask, report_content
@@ -110,7 +110,7 @@ class WriteProcess:
     def _prepared(self, folder: Path, settings: Settings) -> Iterator[Writing]:
         catalog, request = self._task.opened(folder)
         with (
-            closing(Queries(catalog, open_engines(settings, later=True), settings)) as queries,
+            closing(Session(catalog, open_engines(settings, later=True), settings)) as queries,
             closing(Writing(catalog, queries, settings, request, self._on_statement)) as writing,
         ):
             yield writing

@@ -15,7 +15,7 @@ import pytest
 
 from catalog.predicate import ANYTHING
 from service.base.errors import QueryError
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from tests.support.answers import comparable
 from tests.support.dialects import Pairs
 from tests.support.examples import examples

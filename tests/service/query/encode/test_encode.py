@@ -20,7 +20,7 @@ from pyarrow import parquet
 
 from service.query.encode import FORMATS, SPREADSHEET_CSV, json_rows, size_text, table_lines, value_lines
 from service.query.encode.columns import JSON_TEXT, json_column, text_column
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.query.sql.types import Column, sql_type
 from tests.support.examples import examples
 

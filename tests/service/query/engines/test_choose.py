@@ -24,8 +24,8 @@ from service.query.engines.spark.engine import SparkEngine
 from service.query.engines.spark.errors import spark_error_of
 from service.query.engines.spark.jvm import JvmSessions
 from service.query.engines.spark.settings import SparkSettings, spark_settings
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from service.query.sql.planner import plan
 from tests.support.paths import DATA
 

@@ -30,8 +30,8 @@ from service.doors.trino.show import SESSION_PROPERTIES
 from service.query.engines import registry
 from service.query.engines.engine import Cluster, Engine, Execution
 from service.query.engines.registry import ENGINES, RegisteredEngine, Role, open_engines
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from service.query.sql.parser import DIALECT
 from service.query.sql.plan import Plan
 from service.query.sql.types import Column

@@ -20,11 +20,11 @@ from service.base.principal import ANYBODY
 from service.base.settings import Settings
 from service.doors.app import create_app
 from service.query.engines.duckdb.engine import DuckDBEngine
-from service.query.serving.lifecycle import QueryState
+from service.query.running.lifecycle import QueryState
+from service.query.running.request import QueryRequest
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
-from service.query.serving.results import ResultBuffer
+from service.query.serving.results import SpooledResults
 from service.query.serving.spool import Spool
 from service.query.sql.plan import is_lookup
 from service.query.sql.planner import plan
@@ -408,7 +408,7 @@ def test_no_thread_is_left_when_all_ended(native: Any) -> None:
 
 
 def test_one_batch_always_has_room() -> None:
-    buffer = ResultBuffer(1, Spool("", 0).file(0))
+    buffer = SpooledResults(1, Spool("", 0).file(0))
     batch = pa.RecordBatch.from_pydict({"x": list(range(1000))})
 
     assert buffer.put(batch, 0)

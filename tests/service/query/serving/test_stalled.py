@@ -20,11 +20,11 @@ from service.base.errors import QueryCancelledError, ReaderStalledError
 from service.base.principal import ANYBODY
 from service.base.settings import Settings
 from service.query.engines.duckdb.engine import DuckDBEngine
-from service.query.serving.lifecycle import QueryState
+from service.query.running.lifecycle import QueryState
+from service.query.running.request import QueryRequest
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
-from service.query.serving.results import ResultBuffer
+from service.query.serving.results import SpooledResults
 from service.query.serving.spool import Spool
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
@@ -66,7 +66,7 @@ def test_batches_come_out_as_they_went_in_from_memory_and_from_the_file(
     memory_bytes: int, file_bytes: int, total_bytes: int, steps: list[Any]
 ) -> None:
     spool = Spool("", total_bytes)
-    buffer = ResultBuffer(memory_bytes, spool.file(file_bytes))
+    buffer = SpooledResults(memory_bytes, spool.file(file_bytes))
     waiting: list[pa.RecordBatch] = []
     for number, step in enumerate(steps):
         if step != "take":
@@ -87,7 +87,7 @@ def test_batches_come_out_as_they_went_in_from_memory_and_from_the_file(
 
 def test_an_aborted_buffer_releases_its_bytes_on_the_disk() -> None:
     spool = Spool("", 1 << 20)
-    buffer = ResultBuffer(1, spool.file(1 << 20))
+    buffer = SpooledResults(1, spool.file(1 << 20))
     for number in range(3):
         assert buffer.put(batch_of(number, 100), 0)
     held = spool.size_bytes
@@ -100,7 +100,7 @@ def test_an_aborted_buffer_releases_its_bytes_on_the_disk() -> None:
 
 
 def test_without_a_file_a_slow_client_holds_its_query_back(tmp_path: Path) -> None:
-    buffer = ResultBuffer(1, Spool(str(tmp_path / "nothing"), 1 << 20).file(1 << 20))
+    buffer = SpooledResults(1, Spool(str(tmp_path / "nothing"), 1 << 20).file(1 << 20))
 
     assert [buffer.put(batch_of(number, 100), 0) for number in range(2)] == [True, False]
     assert buffer.take() == batch_of(0, 100)

@@ -15,7 +15,7 @@ import pytest
 
 from catalog.predicate import ANYTHING
 from service.base.errors import QueryError, QuerySyntaxError
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.query.sql.parser import parsed
 from tests.support.answers import Answer, comparable
 from tests.support.examples import examples

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from service.base.settings import Settings
 from service.query.engines.registry import open_engines
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from service.query.sql.plan import Comparison
 from service.query.sql.short.grammar import KEPT, OTHERS, short_text
 from tests.service.conftest import Asker

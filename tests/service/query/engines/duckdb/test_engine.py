@@ -36,8 +36,8 @@ from service.base.errors import (
 )
 from service.base.settings import Settings
 from service.query.engines.duckdb.engine import DuckDBEngine
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from service.query.sql.plan import Plan, ReadStatement, TableReference
 from service.query.sql.planner import plan
 
@@ -456,7 +456,7 @@ def test_the_interpreter_ends_quietly_with_a_query_unread(native: Any) -> None:
 import catalog
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.base.settings import Settings
 engine = DuckDBEngine(Settings())
 queries = Queries(catalog.connect({path!r}), {{"duckdb": engine}}, Settings())

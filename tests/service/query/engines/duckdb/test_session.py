@@ -17,7 +17,7 @@ from service.base.errors import QueryCancelledError, QueryError
 from service.base.settings import Settings
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.duckdb.session import IdleSessions, Session, SessionKey
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
 from service.query.sql.plan import TableReference
 from service.query.sql.planner import plan
 

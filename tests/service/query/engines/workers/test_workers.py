@@ -45,9 +45,9 @@ from service.query.engines.workers import pool as pool_module
 from service.query.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.query.engines.workers.forks import ForkServer
 from service.query.engines.workers.messages import End, small_batches
-from service.query.serving.lifecycle import QueryState
+from service.query.running.lifecycle import QueryState
+from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
 from service.query.sql.plan import ReadStatement
 from service.query.sql.planner import plan
 from service.query.sql.types import Column
@@ -215,8 +215,8 @@ def test_a_worker_that_ends_loses_only_its_query(number: signal.Signals, service
 
 def busy_with(service: Service, query: Any) -> int:
     """The process id of the worker that runs a query."""
-    wait_until(lambda: query._runner._execution is not None and query._runner._execution.has_begun)
-    number: int = query._runner._execution._worker.number
+    wait_until(lambda: query._execution is not None and query._execution.has_begun)
+    number: int = query._execution._worker.number
     assert number in service.pids
     return number
 
@@ -275,7 +275,7 @@ def test_a_query_of_a_user_who_took_much_goes_behind_all_others_at_once(service:
         query._ticket._started -= 60
     with service.queries.start(QueryRequest(sql=ENDLESS, user="greedy")) as query:
         pid = busy_with(service, query)
-        execution: Any = query._runner._execution
+        execution: Any = query._execution
         priority = os.getpriority(os.PRIO_PROCESS, pid)
 
     assert execution.is_long
@@ -450,8 +450,8 @@ SERVER = """
 import sys, time, threading
 from catalog import connect
 from service.query.serving.registry import Queries
-from service.query.serving.request import QueryRequest
-from service.query.serving.lifecycle import QueryState
+from service.query.running.request import QueryRequest
+from service.query.running.lifecycle import QueryState
 from service.base.settings import Settings
 from service.query.engines.workers import WorkerEngine
 from service.query.engines.workers import engine as engine_module

@@ -10,8 +10,8 @@ import orjson
 import pyarrow as pa
 
 from service.query.encode import counted, json_rows, table_lines
-from service.query.serving.query import Query
-from service.query.serving.request import QueryRequest
+from service.query.running.request import QueryRequest
+from service.query.running.run import Run
 from service.query.sql.types import Column
 
 # A report is read by people: a value of megabytes says no more there than its beginning.
@@ -65,7 +65,7 @@ class FirstRows:
 
 
 def first_rows(
-    start: Callable[[QueryRequest], Query], request: QueryRequest, *, kept: int, counted: int
+    start: Callable[[QueryRequest], Run], request: QueryRequest, *, kept: int, counted: int
 ) -> FirstRows:
     """Run a query and return its first rows; it ends when enough rows are counted.
 

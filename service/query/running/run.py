@@ -1,0 +1,376 @@
+"""`Run`: a plan that runs on an engine, in a thread of its own, and puts its rows into a `ResultBuffer`; the reader takes them there.
+
+A short statement begins in the thread that starts it, and ends there if its answer comes at once.
+"""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+
+from catalog import Database
+from service.base.errors import (
+    EngineRefusesError,
+    EngineUnavailableError,
+    QueryCancelledError,
+    QueryError,
+    SavepointError,
+    query_error_of,
+)
+from service.query.engines.engine import Engine, Execution, Progress
+from service.query.running.keyhints import with_key_hint
+from service.query.running.lifecycle import Lifecycle, QueryState
+from service.query.running.origin import Origin, metadata_of
+from service.query.running.request import QueryRequest
+from service.query.running.results import ResultBuffer
+from service.query.sql.explain import Explanation
+from service.query.sql.plan import Plan, UnreadFile
+from service.query.sql.types import Column
+
+CHECK_EVERY_S = 0.1
+# So long a short statement may keep the thread that starts it.
+_AT_ONCE_S = 0.02
+_STALLED_AFTER_S = 0.5
+_GONE_CODES = frozenset({"MISSING_FILE", "NOT_A_SAVEPOINT", "SAVEPOINT_GONE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What is about to run.
+
+    Attributes:
+        plan: what the statement means.
+        size_bytes: about how many bytes it reads.
+        origins: the savepoints that it reads.
+        explanation: what it reads, for EXPLAIN.
+        engine: the engine to run it on.
+        engine_reason: why this engine.
+        fallback: the engine that takes over if that one refuses or is gone; None if the request names its engine.
+        started: when the statement came, by the monotonic clock.
+        timeout_s: seconds after which it ends with QueryTimeoutError, those before it runs included.
+    """
+
+    plan: Plan
+    size_bytes: int
+    origins: tuple[Origin, ...]
+    explanation: Explanation | None
+    engine: Engine
+    engine_reason: str
+    fallback: Engine | None
+    started: float
+    timeout_s: float
+
+
+class Run:
+    """A statement that runs. Use it in `with`: leaving ends it.
+
+    Args:
+        request: what is asked.
+        prepared: what runs.
+        results: keeps the answer.
+
+    Attributes:
+        plan, origins, explanation: see `Prepared`.
+        engine: the name of the engine that runs, or ran.
+        engine_reason: why this engine.
+        lifecycle: its state, deadline and end.
+        results: its answer.
+        row_count: rows so far.
+        truncated: True if there are more than `max_rows`.
+    """
+
+    def __init__(self, request: QueryRequest, prepared: Prepared, results: ResultBuffer) -> None:
+        self.id = request.query_id or secrets.token_hex(16)
+        self.request = request
+        self.plan = prepared.plan
+        self.origins = prepared.origins
+        self.explanation = prepared.explanation
+        self.engine = prepared.engine.name
+        self.engine_reason = prepared.engine_reason
+        self.lifecycle = Lifecycle(prepared.started, prepared.timeout_s)
+        self.row_count = 0
+        self.truncated = False
+        self.results = results
+        self._engine = prepared.engine
+        self._fallback = prepared.fallback
+        self._progress = Progress()
+        self._execution: Execution | None = None
+        self._has_begun = False
+        self._raised: Exception | None = None
+        # Once it has begun to run, and until its thread has nothing more to do for it.
+        self._has_run: threading.Event | None = None
+        self._thread: int | None = None
+
+    def start(self) -> None:
+        """Run: in this thread if that takes no time to speak of, otherwise in one of its own."""
+        self.lifecycle.grant(self._enter)
+        self._go()
+
+    @property
+    def state(self) -> QueryState:
+        """The state of its life."""
+        return self.lifecycle.state
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Milliseconds from its start to its end, or until now."""
+        return self.lifecycle.elapsed_ms
+
+    @property
+    def progress(self) -> Progress:
+        """Progress of its reading."""
+        execution = self._execution
+        return self._progress if execution is None else execution.progress
+
+    @property
+    def incomplete(self) -> tuple[UnreadFile, ...]:
+        """The files of which the answer has no rows, or not all; more may follow until it has ended."""
+        return tuple(dict.fromkeys((*self.plan.incomplete, *self.progress.incomplete)))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the answer; waits until they are known."""
+        return self._head[0]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the answer, with the savepoints in its metadata; waits until it is known."""
+        schema = self._head[1]
+        return schema.with_metadata(
+            {**(schema.metadata or {}), **metadata_of(self.id, self.origins, self.incomplete)}
+        )
+
+    @property
+    def _head(self) -> tuple[tuple[Column, ...], pa.Schema]:
+        self._await(lambda: self.results.is_open)
+        return self.results.head()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, at most `max_rows`, each once; after them, `truncated` is True if there are more.
+
+        Raises:
+            QueryError: it failed or was cancelled.
+        """
+        while (batch := self.take()) is not None:
+            yield batch
+
+    def take(self) -> pa.RecordBatch | None:
+        """Return the next rows; None after the last ones.
+
+        Raises:
+            QueryError: it failed or was cancelled.
+        """
+        self._await(lambda: self.results.is_ready)
+        return self.results.take()
+
+    def cancel(self, error: QueryError | None = None) -> QueryState | None:
+        """End it, from any thread. Who reads it gets the error.
+
+        Args:
+            error: QueryCancelledError if None.
+
+        Returns:
+            The state before; None if it had ended.
+        """
+        before = self.lifecycle.cancel(error or QueryCancelledError("the query was cancelled"))
+        failure = self.lifecycle.failure
+        if before is not None and failure is not None:
+            # The thread may wait for room in the results: this wakes it up.
+            self.results.abort(failure)
+            self._cancel_execution(failure)
+        return before
+
+    def close(self) -> None:
+        """End it and release everything."""
+        if not self.state.has_ended:
+            self.cancel()
+        # A thread cannot wait for itself.
+        if self._has_run is not None and self._thread != threading.get_ident():
+            while not self._has_run.wait(CHECK_EVERY_S):
+                Run.check(self, time.monotonic())
+        self.results.abort(self.lifecycle.error or QueryCancelledError("the query was cancelled"))
+
+    def check(self, now: float) -> None:
+        """End it if it is late; called every now and then."""
+        failure = self.lifecycle.failure
+        if failure is not None:
+            # Once more: an engine may miss a cancel while it starts.
+            self._cancel_execution(failure)
+            return
+        timeout = self.lifecycle.timeout(now)
+        if timeout is not None:
+            timeout.hint = self._engine.notice or timeout.hint
+            self.cancel(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _await(self, happens: Callable[[], bool]) -> None:
+        # A wait without an end hides Ctrl-C where a library has system calls go on after a signal: polars does.
+        while not self.results.wait(happens, CHECK_EVERY_S):
+            self.check(time.monotonic())
+
+    def _enter(self) -> None:
+        self._has_run = threading.Event()
+
+    def _go(self) -> None:
+        """Run a short statement in this thread if its answer comes at once: to wake another one takes longer than most lookups."""
+        if self.plan.short is not None and self._begin():
+            self._run()
+        else:
+            self._spawn()
+
+    def _spawn(self) -> None:
+        threading.Thread(target=self._run, name=f"query-{self.id}", daemon=True).start()
+
+    def _begin(self) -> bool:
+        """Begin in this thread, and wait a little; return True if `_run` does not wait any more."""
+        self._has_begun = True
+        try:
+            return self._new_execution(self._engine).begin(_AT_ONCE_S)
+        except Exception as raised:  # `_run` raises it: there the reader gets the error
+            self._raised = raised
+            return True
+
+    def _run(self) -> None:
+        assert self._has_run is not None
+        self._thread = threading.get_ident()
+        try:
+            error = self._ended(self._failure())
+            if error is None:
+                self.results.end()
+            else:
+                self.results.abort(error)
+        finally:
+            self._has_run.set()
+
+    def _ended(self, error: QueryError | None) -> QueryError | None:
+        """Note the end; return the error that the reader gets."""
+        self.lifecycle.end(error)
+        return error
+
+    def _failure(self) -> QueryError | None:
+        """Run to the end; return the error that ended it, None if it finished."""
+        error: QueryError | None = None
+        try:
+            self._execute()
+        except Exception as raised:  # the end of the thread: the reader gets the error
+            error = self.lifecycle.failure
+            if error is None:
+                error = _gone_or(query_error_of(raised), self.plan.databases)
+                error = with_key_hint(error, self.plan)
+                error.__cause__ = error.__cause__ or (None if error is raised else raised)
+            _clear_frames(raised)
+        if self._execution is not None:
+            self._execution.close()
+            self._progress = self._execution.progress
+        self._execution = None
+        return error
+
+    def _cancel_execution(self, failure: QueryError) -> None:
+        execution = self._execution
+        if execution is not None:
+            # A copy: the reader raises the error, too, and its traceback would keep the engine's frames alive.
+            execution.cancel(copy.copy(failure))
+
+    def _execute(self) -> None:
+        execution, reader = self._opened()
+        self.results.open(execution.columns, reader.schema)
+        for batch in reader:
+            self._put(self._explained(batch))
+            if self.truncated:
+                return
+
+    def _opened(self) -> tuple[Execution, pa.RecordBatchReader]:
+        """Open the plan on the engine, or on the fallback."""
+        try:
+            return self._opened_by(self._engine)
+        except (EngineUnavailableError, EngineRefusesError) as error:
+            # A cancel looks like an engine that is gone.
+            if self._fallback is None or self.lifecycle.failure is not None or self._execution is None:
+                raise
+            self._execution.close()
+            self.engine = self._fallback.name
+            self.engine_reason = f"{self.engine_reason}; but {error.message}"
+        return self._opened_by(self._fallback)
+
+    def _opened_by(self, engine: Engine) -> tuple[Execution, pa.RecordBatchReader]:
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        has_begun, self._has_begun = self._has_begun, False
+        execution = self._execution if has_begun else None
+        if execution is None:
+            execution = self._new_execution(engine)
+        self.lifecycle.check_not_cancelled()
+        reader = execution.open()
+        if execution.remark:
+            self.engine_reason = f"{self.engine_reason}; {execution.remark}"
+        return execution, reader
+
+    def _new_execution(self, engine: Engine) -> Execution:
+        self._execution = engine.execution(self.plan, self.request.max_rows)
+        return self._execution
+
+    def _explained(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Put the engine and what it reads before the engine's plan; other rows stay as they are."""
+        if not self.plan.prefix.startswith("EXPLAIN"):
+            return batch
+        *names, texts = batch.columns
+        head = f"engine: {self.engine}\nreason: {self.engine_reason}\n"
+        head += self.explanation.text() if self.explanation is not None else ""
+        explained = pa.array([f"{head}{text}" for text in texts.to_pylist()], texts.type)
+        return pa.RecordBatch.from_arrays([*names, explained], schema=batch.schema)
+
+    def _put(self, batch: pa.RecordBatch) -> None:
+        """Hand on the rows that the reader may get."""
+        max_rows = self.request.max_rows
+        left = batch.num_rows if max_rows is None else max_rows - self.row_count
+        self.truncated = batch.num_rows > left
+        kept = batch.slice(0, max(left, 0))
+        self.row_count += kept.num_rows
+        if kept.num_rows and not self.results.put(kept, _STALLED_AFTER_S):
+            self._put_later(kept)
+
+    def _put_later(self, batch: pa.RecordBatch) -> None:
+        """Hand on rows that have no room before somebody reads."""
+        while not self.results.put(batch, CHECK_EVERY_S):
+            self.check(time.monotonic())
+
+
+def _gone_or(error: QueryError, databases: tuple[Database, ...]) -> QueryError:
+    """Return SAVEPOINT_GONE if Flink has removed a savepoint since the query was planned, otherwise the error itself."""
+    if error.code in _GONE_CODES:
+        gone = [f'"{database.name}"' for database in databases if database.is_gone]
+        if gone:
+            return SavepointError(
+                f"savepoint {', '.join(gone)} was removed while the query ran",
+                hint="SHOW SCHEMAS lists those that are there",
+                detail=error.detail,
+                code="SAVEPOINT_GONE",
+                status=410,
+            )
+    return error
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Release what the frames of an error hold, such as the engine's rows: somebody may keep the error for long."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        cause = pending.pop()
+        if cause is not None and id(cause) not in seen:
+            seen.add(id(cause))
+            traceback.clear_frames(cause.__traceback__)
+            pending += [cause.__cause__, cause.__context__]
