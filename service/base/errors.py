@@ -123,6 +123,10 @@ class QueryError(Exception):
     code = "INTERNAL_ERROR"
     retry_after_s: int | None = None
 
+    def __init_subclass__(cls, status: int = 0, code: str = "", retry_after_s: int | None = None) -> None:
+        cls.status, cls.code = status or cls.status, code or cls.code
+        cls.retry_after_s = retry_after_s or cls.retry_after_s
+
     def __init__(
         self,
         message: str,
@@ -150,84 +154,52 @@ class QueryError(Exception):
         return f"{position}{message}{hint}"
 
 
-class InvalidRequestError(QueryError):
+class InvalidRequestError(QueryError, status=400, code="INVALID_REQUEST"):
     """The request is not as documented."""
 
-    status = 400
-    code = "INVALID_REQUEST"
 
-
-class NotAcceptableError(InvalidRequestError):
+class NotAcceptableError(InvalidRequestError, status=406, code="NOT_ACCEPTABLE"):
     """The service has none of the formats that the client accepts."""
 
-    status = 406
-    code = "NOT_ACCEPTABLE"
 
-
-class NotFoundError(InvalidRequestError):
+class NotFoundError(InvalidRequestError, status=404, code="NOT_FOUND"):
     """The address does not exist."""
 
-    status = 404
-    code = "NOT_FOUND"
 
-
-class InvalidQueryError(QueryError):
+class InvalidQueryError(QueryError, status=400, code="INVALID_QUERY"):
     """The statement is not valid."""
 
-    status = 400
-    code = "INVALID_QUERY"
 
-
-class QuerySyntaxError(InvalidQueryError):
+class QuerySyntaxError(InvalidQueryError, code="SYNTAX_ERROR"):
     """The text is not SQL."""
 
-    code = "SYNTAX_ERROR"
 
-
-class ColumnNotFoundError(InvalidQueryError):
+class ColumnNotFoundError(InvalidQueryError, code="COLUMN_NOT_FOUND"):
     """No table of the query has this column."""
 
-    code = "COLUMN_NOT_FOUND"
 
-
-class TableNotFoundError(InvalidQueryError):
+class TableNotFoundError(InvalidQueryError, status=404, code="TABLE_NOT_FOUND"):
     """The database does not have this table."""
 
-    status = 404
-    code = "TABLE_NOT_FOUND"
 
-
-class DatabaseNotFoundError(InvalidQueryError):
+class DatabaseNotFoundError(InvalidQueryError, status=404, code="DATABASE_NOT_FOUND"):
     """The catalog does not have this database."""
 
-    status = 404
-    code = "DATABASE_NOT_FOUND"
 
-
-class JobNotFoundError(InvalidQueryError):
+class JobNotFoundError(InvalidQueryError, status=404, code="JOB_NOT_FOUND"):
     """The catalog has no such job."""
 
-    status = 404
-    code = "JOB_NOT_FOUND"
 
-
-class AmbiguousNameError(InvalidQueryError):
+class AmbiguousNameError(InvalidQueryError, status=409, code="AMBIGUOUS_DATABASE"):
     """Several databases have this alias; the message lists them."""
 
-    status = 409
-    code = "AMBIGUOUS_DATABASE"
 
-
-class AmbiguousTitleError(AmbiguousNameError):
+class AmbiguousTitleError(AmbiguousNameError, code="AMBIGUOUS_JOB"):
     """Several jobs have this title; the message lists them."""
 
-    code = "AMBIGUOUS_JOB"
 
-
-class InvalidValueError(InvalidQueryError):
+class InvalidValueError(InvalidQueryError, code="INVALID_VALUE"):
     """A cast or a computation fails on a value."""
-
-    code = "INVALID_VALUE"
 
 
 class EngineRefusesError(InvalidQueryError):
@@ -241,44 +213,31 @@ class ConditionsDifferError(InvalidQueryError):
     """The scans of a plan lack rows, and the engine reads the conditions for these differently. Planned without, it can answer."""
 
 
-class UnauthorizedError(QueryError):
+class UnauthorizedError(QueryError, status=401, code="UNAUTHORIZED"):
     """The credentials are missing or wrong. The message does not say what is wrong with a key."""
 
-    status, code = 401, "UNAUTHORIZED"
 
-
-class ForbiddenError(QueryError):
+class ForbiddenError(QueryError, status=403, code="FORBIDDEN"):
     """The statement would do more than read tables of the catalog, or the user may not send this request."""
 
-    status = 403
-    code = "FORBIDDEN"
 
-
-class ConflictError(QueryError):
+class ConflictError(QueryError, status=409, code="CONFLICT"):
     """The database name is taken."""
 
-    status = 409
-    code = "CONFLICT"
 
-
-class NothingChangesError(ConflictError):
+class NothingChangesError(ConflictError, code="NOTHING_CHANGES"):
     """A script, or a statement of it, finds nothing to change, and the client has not allowed that."""
 
-    code = "NOTHING_CHANGES"
 
-
-class LimitExceededError(QueryError):
+class LimitExceededError(QueryError, status=413, code="LIMIT_EXCEEDED"):
     """The request or the statement is larger than allowed."""
-
-    status = 413
-    code = "LIMIT_EXCEEDED"
 
 
 class ScanLimitExceededError(LimitExceededError):
     """The query would read more bytes than allowed."""
 
 
-class TooManyQueriesError(QueryError):
+class TooManyQueriesError(QueryError, status=429, code="TOO_MANY_QUERIES"):
     """The queue of queries is full.
 
     Args:
@@ -286,157 +245,96 @@ class TooManyQueriesError(QueryError):
         retry_after_s: seconds after which the client may try again.
     """
 
-    status = 429
-    code = "TOO_MANY_QUERIES"
-
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message, hint=f"try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
 
 
-class TooManyWritesError(TooManyQueriesError):
+class TooManyWritesError(TooManyQueriesError, code="TOO_MANY_WRITES"):
     """The queue of writes is full."""
 
-    code = "TOO_MANY_WRITES"
 
-
-class TooManyChecksError(TooManyQueriesError):
+class TooManyChecksError(TooManyQueriesError, code="TOO_MANY_CHECKS"):
     """The queue of checks is full."""
 
-    code = "TOO_MANY_CHECKS"
 
-
-class TooManySavepointsError(TooManyQueriesError):
+class TooManySavepointsError(TooManyQueriesError, code="TOO_MANY_SAVEPOINTS"):
     """Clients wait for enough savepoints of Flink already."""
 
-    code = "TOO_MANY_SAVEPOINTS"
 
-
-class TooManySessionsError(TooManyQueriesError):
+class TooManySessionsError(TooManyQueriesError, code="TOO_MANY_SESSIONS"):
     """Too many sessions of the Model Context Protocol are open."""
 
-    code = "TOO_MANY_SESSIONS"
 
-
-class RequestTimeoutError(QueryError):
+class RequestTimeoutError(QueryError, status=408, code="REQUEST_TIMEOUT"):
     """The client did not send its request in time."""
 
-    status = 408
-    code = "REQUEST_TIMEOUT"
 
-
-class ServiceBusyError(QueryError):
+class ServiceBusyError(QueryError, status=503, code="SERVICE_BUSY", retry_after_s=1):
     """Too many connections are open, or too many long bodies are on their way."""
 
-    status = 503
-    code = "SERVICE_BUSY"
-    retry_after_s = 1
 
-
-class ServiceEndingError(QueryError):
+class ServiceEndingError(QueryError, status=503, code="SERVICE_ENDING", retry_after_s=5):
     """The service is stopping: it accepts no query, and cancels queries that run for too long."""
 
-    status = 503
-    code = "SERVICE_ENDING"
-    retry_after_s = 5
 
-
-class QueryNotFoundError(QueryError):
+class QueryNotFoundError(QueryError, status=404, code="QUERY_NOT_FOUND"):
     """No query has this id, or it belongs to another user."""
 
-    status = 404
-    code = "QUERY_NOT_FOUND"
 
-
-class WriteNotFoundError(QueryError):
+class WriteNotFoundError(QueryError, status=404, code="WRITE_NOT_FOUND"):
     """No write has this id, or it belongs to another user."""
 
-    status = 404
-    code = "WRITE_NOT_FOUND"
 
-
-class SavepointNotFoundError(QueryError):
+class SavepointNotFoundError(QueryError, status=404, code="SAVEPOINT_NOT_FOUND"):
     """Nobody has asked for a savepoint of this id, or too long ago."""
 
-    status = 404
-    code = "SAVEPOINT_NOT_FOUND"
 
-
-class ResultGoneError(QueryError):
+class ResultGoneError(QueryError, status=410, code="RESULT_GONE"):
     """The answer was already read, or dropped because no client read it."""
 
-    status = 410
-    code = "RESULT_GONE"
 
-
-class QueryTimeoutError(QueryError):
+class QueryTimeoutError(QueryError, status=504, code="EXCEEDED_TIME_LIMIT"):
     """The query did not end before its deadline."""
 
-    status = 504
-    code = "EXCEEDED_TIME_LIMIT"
 
-
-class QueryCancelledError(QueryError):
+class QueryCancelledError(QueryError, status=409, code="CANCELLED"):
     """The query was cancelled."""
 
-    status = 409
-    code = "CANCELLED"
 
-
-class QueryKilledError(QueryCancelledError):
+class QueryKilledError(QueryCancelledError, code="KILLED"):
     """The query was ended through another connection, which may have given a reason."""
 
-    code = "KILLED"
 
-
-class ReaderStalledError(QueryCancelledError):
+class ReaderStalledError(QueryCancelledError, code="STALLED"):
     """No client read the answer for too long, or while other queries needed the worker."""
 
-    code = "STALLED"
 
-
-class MemoryExceededError(QueryError):
+class MemoryExceededError(QueryError, status=507, code="EXCEEDED_MEMORY"):
     """The query needs more memory than it may have."""
 
-    status = 507
-    code = "EXCEEDED_MEMORY"
 
-
-class EngineError(QueryError):
+class EngineError(QueryError, status=500, code="ENGINE_ERROR"):
     """The engine failed, and the query is not the cause."""
 
-    status = 500
-    code = "ENGINE_ERROR"
 
-
-class EngineUnavailableError(EngineError):
+class EngineUnavailableError(EngineError, status=503, code="ENGINE_UNAVAILABLE"):
     """The engine is not available."""
 
-    status = 503
-    code = "ENGINE_UNAVAILABLE"
 
-
-class WorkerLostError(EngineError):
+class WorkerLostError(EngineError, code="WORKER_LOST"):
     """The process of the query ended before the answer was complete: it was killed, or it crashed."""
 
-    code = "WORKER_LOST"
 
-
-class FlinkError(QueryError):
+class FlinkError(QueryError, status=502, code="FLINK_ERROR"):
     """Flink's REST API does not do what we need."""
 
-    status = 502
-    code = "FLINK_ERROR"
 
-
-class FlinkUnavailableError(FlinkError):
+class FlinkUnavailableError(FlinkError, status=503, code="FLINK_UNAVAILABLE"):
     """Flink's REST API does not answer, or not in time."""
 
-    status = 503
-    code = "FLINK_UNAVAILABLE"
 
-
-class FlinkRefusalError(FlinkError):
+class FlinkRefusalError(FlinkError, code="FLINK_REFUSES"):
     """Flink's REST API answers with an error.
 
     Args:
@@ -444,30 +342,21 @@ class FlinkRefusalError(FlinkError):
         found_status: the HTTP status of the answer.
     """
 
-    code = "FLINK_REFUSES"
-
     def __init__(self, message: str, *, found_status: int) -> None:
         super().__init__(message)
         self.found_status = found_status
 
 
-class FlinkAnswerError(FlinkError):
+class FlinkAnswerError(FlinkError, code="FLINK_ANSWER"):
     """Flink's REST API answers with something else than we asked for."""
 
-    code = "FLINK_ANSWER"
 
-
-class SavepointFailedError(FlinkError):
+class SavepointFailedError(FlinkError, code="SAVEPOINT_FAILED"):
     """Flink made no savepoint, or none that this service sees."""
 
-    code = "SAVEPOINT_FAILED"
 
-
-class SavepointError(QueryError):
+class SavepointError(QueryError, status=422, code="UNREADABLE_SAVEPOINT"):
     """The savepoint cannot be read."""
-
-    status = 422
-    code = "UNREADABLE_SAVEPOINT"
 
 
 def query_error_of(error: Exception) -> QueryError:
@@ -569,14 +458,12 @@ _TRANSLATIONS: dict[type[BaseException], _Translation] = {
 }
 
 
-class NotOnSparkError(EngineRefusesError):
+class NotOnSparkError(EngineRefusesError, code="NOT_ON_SPARK"):
     """A statement that Spark cannot answer, or would answer differently from DuckDB.
 
     Args:
         what: the part of the statement; the message goes on behind it.
     """
-
-    code = "NOT_ON_SPARK"
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is not answered by Spark as by DuckDB", hint='ask for "engine": "duckdb"')

@@ -45,28 +45,20 @@ from service.query.sql.edits import Edit, edited
 from service.query.sql.parser import tokens_of
 
 
-class SavedQueryFileError(QueryError):
+class SavedQueryFileError(QueryError, code="SAVED_QUERY_FILE"):
     """A file of saved queries cannot be read or written."""
 
-    code = "SAVED_QUERY_FILE"
 
-
-class InvalidSavedQueryError(InvalidRequestError):
+class InvalidSavedQueryError(InvalidRequestError, code="INVALID_SAVED_QUERY"):
     """A saved query is not as documented."""
 
-    code = "INVALID_SAVED_QUERY"
 
-
-class InvalidParameterError(InvalidRequestError):
+class InvalidParameterError(InvalidRequestError, code="INVALID_PARAMETER"):
     """A value for a parameter of a saved query is missing, is for no parameter, or does not fit its type."""
 
-    code = "INVALID_PARAMETER"
 
-
-class NoSuchSavedQueryError(NotFoundError):
+class NoSuchSavedQueryError(NotFoundError, code="SAVED_QUERY_NOT_FOUND"):
     """There is no saved query of this name, or it is for a database that the user does not see."""
-
-    code = "SAVED_QUERY_NOT_FOUND"
 
 
 LONGEST_VALUE = 100_000

@@ -9,7 +9,5 @@ from __future__ import annotations
 from service.base.errors import InvalidRequestError
 
 
-class InvalidRulesError(InvalidRequestError):
+class InvalidRulesError(InvalidRequestError, code="INVALID_RULES"):
     """A file of rules is not as documented; the message says which rule of which file."""
-
-    code = "INVALID_RULES"
