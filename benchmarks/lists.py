@@ -152,7 +152,7 @@ def measure(root: Path, cache: Path) -> dict[str, float]:
     load_without_pandas()
     from catalog import Catalog, Root
     from catalog.cache.states import StateCache
-    from service.query.sql.schemas.information_schema import information_schema_table
+    from service.query.sql.schemas.named import information_schema_table
 
     times = [time.process_time()]
     found = Catalog([Root(path=str(root), label="bench")], cache=StateCache(cache, 1 << 30))

@@ -230,7 +230,7 @@ def _drive(url: str, savepoint: str, small: str) -> None:
     from service.base.settings import Settings
     from service.query.engines.duckdb.engine import DuckDBEngine
     from service.query.engines.spark.engine import SparkEngine
-    from service.query.engines.spark.settings import SparkSettings
+    from service.query.engines.spark.sessions import SparkSettings
     from service.query.sql.planner import plan
 
     options = {

@@ -5,12 +5,10 @@ In: paths of savepoints, or of folders that hold several. Out: databases, tables
 Reading order:
 
     discovery.py    finds savepoints and checkpoints under a root
-    naming.py       the names of databases and tables
-    labels.py       the labels of roots; jobs
+    naming.py       the names of databases and tables; the labels of roots
     references.py   savepoints and states, to be opened again in any process
     roots.py        the databases under roots, and those that one user may see
-    freshness.py    names that follow a job: `latest`
-    aliases.py      all other names by which a database is called
+    aliases.py      all other names by which a database is called: those that follow a job, as `latest`
     catalog.py      Catalog: all databases; `connect`
     database.py     Database: one savepoint, its age and its tables
     jobs/           the savepoints of one job, and their history as tables
@@ -20,13 +18,11 @@ Reading order:
     changedtables.py  tables of states with places and changes, for statements that write
     sqlviews.py     the states of SQL jobs, with a column a field
     facts/          the rows of StateMeta, operators, files, source_offsets, restore_check, required_classes
-    xray/           the rows of xray and of the tables about keys
+    xray.py         the rows of xray and of the tables about keys
     wide/           the keyed states of an operator side by side
-    upstream/       the names of Flink's own State Catalog
-    keys/           keys as people write them; the states that have keys
-    predicate.py    the conditions that save reading
-    scan.py         Scan → Split: what an engine reads
-    splits.py       the splits of states, of the cache and of facts
+    upstream.py     the names of Flink's own State Catalog
+    keys.py         keys as people write them; the states that have keys
+    scan.py         Predicate → Scan → Split: what an engine reads; splits of states, of the cache, of facts
     differences/    what differs between two databases: tables of rows, a summary
     cache/          decoded states as Parquet files; the tables of savepoints
     stateinfo.py    files of the user: `stateInfo`, job plans, uids
@@ -62,8 +58,7 @@ if TYPE_CHECKING:
         NotAKeyError,
     )
     from catalog.jobs.facts import CheckpointFacts, JobFacts
-    from catalog.jobs.grouping import Job
-    from catalog.jobs.history import HistoryDatabase
+    from catalog.jobs.history import HistoryDatabase, Job
     from catalog.keys import (
         ENTRIES,
         Key,
@@ -76,8 +71,7 @@ if TYPE_CHECKING:
         unread_operators,
         value_of_text,
     )
-    from catalog.predicate import Predicate
-    from catalog.scan import Scan, Split
+    from catalog.scan import Predicate, Scan, Split
     from catalog.table import FactsTable, PlannedTable, Table
 
 _HOMES = {
@@ -92,14 +86,12 @@ _HOMES = {
         "CatalogError NoSuchColumnError NoSuchDatabaseError NoSuchJobError NoSuchTableError NotAKeyError"
     ),
     "catalog.jobs.facts": "CheckpointFacts JobFacts",
-    "catalog.jobs.grouping": "Job",
-    "catalog.jobs.history": "HistoryDatabase",
+    "catalog.jobs.history": "HistoryDatabase Job",
     "catalog.keys": (
         "ENTRIES Key KeyedState entries_of key_of keyed_states parse_key shown_key "
         "unread_operators value_of_text"
     ),
-    "catalog.predicate": "Predicate",
-    "catalog.scan": "Scan Split",
+    "catalog.scan": "Predicate Scan Split",
     "catalog.table": "FactsTable PlannedTable Table",
 }
 """Module → its names in this face; `name:other` has another name here. A module may be a name of its package."""

@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from catalog.aliases import schemas_called, upstream_name
+from catalog.aliases import (
+    LATEST,
+    AnySchema,
+    DatabaseSchema,
+    Schema,
+    aliases_of,
+    schemas_called,
+    upstream_name,
+)
 from catalog.cache.states import StateCache
 from catalog.database import Database
 from catalog.errors import (
@@ -19,12 +27,9 @@ from catalog.errors import (
     NoSuchJobError,
     near_names,
 )
-from catalog.freshness import LATEST, AnySchema, DatabaseSchema, Schema, aliases_of
 from catalog.jobs.facts import JobFacts, KnownFacts
-from catalog.jobs.grouping import HISTORY, Job, jobs_of
-from catalog.jobs.history import Histories, HistoryDatabase
-from catalog.labels import Root
-from catalog.naming import SEPARATOR
+from catalog.jobs.history import HISTORY, Histories, HistoryDatabase, Job, jobs_of
+from catalog.naming import SEPARATOR, Root
 from catalog.roots import (
     DatabaseSource,
     KnownDatabases,

@@ -18,10 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.predicate import ANYTHING, Predicate
 from catalog.references import SavepointReference, StateReference
-from catalog.scan import Scan, ScanCounter, Split
-from catalog.splits import CachedSplit, Output, StateSplit
+from catalog.scan import ANYTHING, CachedSplit, Output, Predicate, Scan, ScanCounter, Split, StateSplit
 from catalog.sqlviews import ViewTable
 from catalog.statetables import StatesTable, StateTable, TableState
 from catalog.table import Table

@@ -13,9 +13,9 @@ import pyarrow as pa
 from catalog.cache.listings import ListedTable, listing_key, outline_key
 from catalog.cache.states import StateCache
 from catalog.jobs.facts import NO_FACTS, CheckpointFacts, KnownFacts
-from catalog.labels import JobPlace, folders_above, job_place
-from catalog.predicate import Predicate
+from catalog.naming import JobPlace, folders_above, job_place
 from catalog.references import SavepointReference, is_gone, open_savepoint, outline_of
+from catalog.scan import Predicate
 from catalog.table import Table, TableOwner
 from readers import ReaderError, operator_id_of
 

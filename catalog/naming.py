@@ -15,14 +15,25 @@ URL, two different paths have different names, and no folder is named like a fol
 
 An operator's table has the operator's uid, else its name, else its id; a state's table is `<operator>__<state>`. Names that
 collide get a tail: the operator id, or the kind of the state.
+
+The labels of roots, and what a path says of a savepoint: its folders, and the place of its job.
+
+A root without a label has the name of its folder as its label. The names of databases begin with the label, so no two roots
+have the same one, in any case, and no root is inside another: a savepoint would have two names.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from catalog.errors import ConflictingRootsError, InvalidDatabaseNameError
+from readers import METADATA_FILE_NAME, Location, given_location
 
 SEPARATOR = "__"
 _ESCAPE = "~"
@@ -86,3 +97,134 @@ def _shortened(spelled: str, longest: int) -> str:
         return spelled
     digest = hashlib.sha256(spelled.encode()).hexdigest()[:_HASH_DIGITS]
     return spelled[: longest - len(_CUT) - _HASH_DIGITS] + _CUT + digest
+
+
+# Flink writes the first six digits of the job's id into the name of a savepoint: `savepoint-3f2a91-0c1d2e3f4a5b`.
+_SAVEPOINT_OF_JOB = re.compile(r"savepoint-([0-9a-f]{6})-[^-]+")
+_CHECKPOINT = re.compile(r"chk-(\d{1,18})")
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A folder in which a catalog looks for savepoints.
+
+    Attributes:
+        path: a savepoint, or a folder that holds some.
+        label: the first part of its databases' names; if empty, the name of the folder.
+    """
+
+    path: str
+    label: str = ""
+
+
+def labelled(roots: Sequence[Root]) -> tuple[Root, ...]:
+    """Return the roots with their labels.
+
+    Raises:
+        InvalidDatabaseNameError: a label has a `/`.
+        ConflictingRootsError: two roots have the same label, or one is inside another.
+    """
+    for root in roots:
+        if "/" in root.label:
+            raise InvalidDatabaseNameError(f"expected a label without a slash, found {root.label!r}")
+    for one, other in permutations(roots, 2):
+        if _place(one)[1] == _place(other)[1] and _place(one)[0].is_inside(_place(other)[0]):
+            raise ConflictingRootsError(
+                f"expected folders beside each other, found {one.path} inside {other.path}; leave one of them out"
+                if _place(one) != _place(other)
+                else f"expected different folders, found {one.path} twice; leave one of them out"
+            )
+    named = tuple(replace(root, label=root.label or _own_name(root.path)) for root in roots)
+    taken = Counter(root.label.casefold() for root in named)
+    alike = [root for root in named if taken[root.label.casefold()] > 1]
+    if alike:
+        found = ", ".join(f"{root.label!r} of {root.path}" for root in alike)
+        raise ConflictingRootsError(
+            f"expected a different label for each folder, found {found}",
+            list(_suggestions(alike, set(taken))),
+        )
+    return named
+
+
+def folders_above(path: str) -> tuple[str, ...]:
+    """Return the last two folders of the path of a savepoint, or the only one."""
+    location = savepoint_location(path)
+    return tuple(name for name in (_name(location.parent), _name(location)) if name)
+
+
+def savepoint_location(path: str) -> Location:
+    """Return the folder of a savepoint, or the file that is one; `path` may name its `_metadata`."""
+    location, _ = given_location(path)
+    return location.parent if location.name == METADATA_FILE_NAME else location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlace:
+    """The job of a savepoint, as far as the path of the savepoint says.
+
+    Attributes:
+        label: of the root, or the name of the database where it is under none.
+        folders: of the job, below the root, or of the savepoint if that is the root; empty if the root is that folder.
+        title: the name for people: the last folder, or the digits in the name of a savepoint; None if the path has neither.
+        job_id: the id of the job, 32 hexadecimal digits; None where no folder has it.
+        id_prefix: the first six digits of the id, in the name of a savepoint; None where that has none.
+        checkpoint: the number in the name `chk-4`; None where that is another.
+    """
+
+    label: str
+    folders: tuple[str, ...]
+    title: str | None
+    job_id: str | None = None
+    id_prefix: str | None = None
+    checkpoint: int | None = None
+
+
+def job_place(label: str, folders: Sequence[str], path: str) -> JobPlace:
+    """Return the place of the job that wrote a savepoint.
+
+    Args:
+        label: of the root.
+        folders: from the root to the savepoint; empty if the savepoint is the root.
+        path: of the savepoint.
+    """
+    last = folders_above(path)
+    above = last[0] if len(last) > 1 else None
+    found = _SAVEPOINT_OF_JOB.fullmatch(last[-1]) if last else None
+    if found is not None:
+        # A folder of savepoints may have those of many jobs.
+        return JobPlace(label=label, folders=tuple(folders), title=found[1], id_prefix=found[1])
+    number = _CHECKPOINT.fullmatch(last[-1]) if last else None
+    return JobPlace(
+        label=label,
+        folders=tuple(folders[:-1]),
+        title=label if len(folders) == 1 else above,
+        job_id=above if above is not None and _JOB_ID.fullmatch(above) else None,
+        checkpoint=None if number is None else int(number[1]),
+    )
+
+
+def _own_name(path: str) -> str:
+    return _name(savepoint_location(path)) or "root"
+
+
+def _name(location: Location) -> str:
+    return location.name or location.authority
+
+
+def _place(root: Root) -> tuple[Location, str]:
+    """Return where a root is, links followed, and the options of its URL: other options may mean another store."""
+    location, options = given_location(root.path)
+    location = savepoint_location(root.path)
+    if location.scheme == "file":
+        location = location._replace(path=os.path.realpath(location.path))
+    return location, options
+
+
+def _suggestions(alike: Sequence[Root], taken: set[str]) -> Iterator[str]:
+    """Yield `label=PATH` for roots whose labels are alike: the folder above, if that tells them apart, else a number."""
+    above = [_name(savepoint_location(root.path).parent) for root in alike]
+    counts = Counter(name.casefold() for name in above)
+    for number, (root, name) in enumerate(zip(alike, above, strict=True), start=1):
+        is_unique = name and counts[name.casefold()] == 1 and name.casefold() not in taken
+        yield f"{name if is_unique else f'{root.label}-{number}'}={root.path}"

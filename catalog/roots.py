@@ -19,22 +19,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from catalog.aliases import RootDatabase
 from catalog.cache.states import StateCache
 from catalog.database import Database
 from catalog.discovery import DiscoveredSavepoint, find_savepoints, modified_at
 from catalog.errors import DuplicateDatabaseError, InvalidDatabaseNameError, NoSuchDatabaseError
-from catalog.freshness import RootDatabase
 from catalog.jobs.facts import KnownFacts
-from catalog.labels import JobPlace, Root, folders_above, job_place, labelled
-from catalog.naming import SEPARATOR, database_name, is_free_name
-from catalog.references import SavepointReference, open_savepoint
-from readers import (
-    METADATA_FILE_NAME,
-    STATE_INFO_FILE_NAME,
-    ReaderError,
-    StorageError,
-    StorageOptions,
+from catalog.naming import (
+    SEPARATOR,
+    JobPlace,
+    Root,
+    database_name,
+    folders_above,
+    is_free_name,
+    job_place,
+    labelled,
 )
+from catalog.references import SavepointReference, open_savepoint
+from readers import METADATA_FILE_NAME, STATE_INFO_FILE_NAME, ReaderError, StorageError, StorageOptions
 
 logger = logging.getLogger("savepointdb")
 

@@ -40,7 +40,7 @@ from catalog.wide.table import WideTable
 from readers import Operator, ReaderError, Savepoint, State, StateKind, is_keyed
 
 if TYPE_CHECKING:
-    from catalog.upstream.tables import UpstreamTables
+    from catalog.upstream import UpstreamTables
 
 STATE_META_NAME = "StateMeta"
 OPERATORS_NAME = "operators"
@@ -135,7 +135,7 @@ class SavepointTables:
     @cached_property
     def upstream(self) -> UpstreamTables:
         """The same by the names of Flink's State Catalog."""
-        from catalog.upstream.tables import UpstreamTables  # heavy, and few statements ask for its names
+        from catalog.upstream import UpstreamTables  # heavy, and few statements ask for its names
 
         return UpstreamTables(self)
 
@@ -286,9 +286,7 @@ class SavepointTables:
 
     def _xray(self) -> Iterator[Table]:
         # Heavy: they read in ways that no other table does.
-        from catalog.xray.keys import KeysTable, LargestTable, OrphansTable
-        from catalog.xray.reference import OperatorReference
-        from catalog.xray.sizes import SizesTable
+        from catalog.xray import KeysTable, LargestTable, OperatorReference, OrphansTable, SizesTable
 
         def find() -> tuple[tuple[Operator, OperatorReference], ...]:
             self._read_ahead()

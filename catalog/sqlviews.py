@@ -29,9 +29,8 @@ import pyarrow as pa
 
 from catalog.cache.states import StateCache
 from catalog.naming import unique_names
-from catalog.predicate import Predicate
 from catalog.references import SavepointReference
-from catalog.splits import Output
+from catalog.scan import Output, Predicate
 from catalog.statetables import StatesTable, TableState
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW_KIND, SUBTASK, State
 

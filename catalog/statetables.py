@@ -21,10 +21,8 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.cache.states import CacheEntry, CacheFile, CacheUse, Chunk, StateCache
-from catalog.predicate import ANYTHING, Predicate
 from catalog.references import SavepointReference, StateReference, open_savepoint
-from catalog.scan import Scan, Split
-from catalog.splits import CachedSplit, Output, StateSplit
+from catalog.scan import ANYTHING, CachedSplit, Output, Predicate, Scan, Split, StateSplit
 from catalog.table import Extent, Table
 from readers import (
     KEY_GROUP,

@@ -13,13 +13,33 @@ import pyarrow.compute as pc
 
 from catalog.cache.listings import ListedTable
 from catalog.errors import NoSuchColumnError
-from catalog.predicate import ANYTHING, Predicate
-from catalog.scan import Scan
-from catalog.splits import FactsSplit
+from catalog.scan import ANYTHING, FactsSplit, Predicate, Scan
 from readers import ReaderError
 
 if TYPE_CHECKING:
     from readers import StateSize
+
+
+def schema_of(columns: str, **types: pa.DataType) -> pa.Schema:
+    """Return the schema of columns as SQL lists them, such as `name, size_bytes bigint`; one without a type is a text.
+
+    Args:
+        columns: names, each with its type behind it.
+        types: types that are not in `_TYPES`, by name.
+    """
+    known = _TYPES | types
+    named = (column.split() for column in columns.split(","))
+    return pa.schema([(name, known[kind[0]] if kind else pa.string()) for name, *kind in named])
+
+
+_TYPES = {
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "double": pa.float64(),
+    "instant": pa.timestamp("us", "UTC"),
+    "int": pa.int32(),
+    "timestamp": pa.timestamp("ms"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

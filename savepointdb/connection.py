@@ -37,7 +37,7 @@ from service.query.encode import counted, printable
 from service.query.engines.registry import AUTO
 from service.query.running.request import QueryRequest
 from service.query.sql.parser import DIALECT
-from service.query.sql.tablefunctions.differences import PREVIOUS
+from service.query.sql.tablefunctions import PREVIOUS
 from service.tasks.check.running import AUTO as AUTO_BACKEND
 from service.tasks.check.running import CheckRequest, findings_on
 from service.tasks.convert.running import convert as converted

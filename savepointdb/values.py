@@ -33,8 +33,7 @@ import pyarrow as pa
 
 from catalog import Predicate, Scan, Split
 from catalog import Table as CatalogTable
-from catalog.predicate import ANYTHING
-from catalog.scan import ScanCounter
+from catalog.scan import ANYTHING, ScanCounter
 from readers import json_text
 from savepointdb.errors import MissingPackageError
 from service.base.errors import InvalidQueryError

@@ -33,7 +33,7 @@ from service.query.encode import FORMATS
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.serving.threads import IDLE_S
+from service.query.serving.starts import IDLE_S
 
 _LEAST_RUNS = 3
 _MOST_RUNS = 21

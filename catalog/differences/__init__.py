@@ -15,9 +15,7 @@ nothing but identity: they are added or removed. Where they are stored, in which
 
 In reading order:
 
-    columns.py  the columns of a table of differences
-    joining.py  rows of both sides → rows that differ
-    splits.py   the splits of states, and of tables of facts
+    splits.py   columns, rows of both sides → rows that differ; the splits of states, and of tables of facts
     table.py    the tables; `diff_table`
     summary.py  `diff_summary`
     summarytable.py  the summary as a table: a row for each state

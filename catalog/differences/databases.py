@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalog.database import Database
-from catalog.predicate import Predicate
+from catalog.scan import Predicate
 from catalog.table import Table
 
 

@@ -1,4 +1,11 @@
-"""The splits of a table of differences.
+"""The columns of a table of differences, from those of the two tables.
+
+Rows of both sides that may differ → rows that do.
+
+Each side is read once for the hashes of its rows, of 32 bytes a row. Rows that both sides have are taken out, one for one; of the
+others, those with one identity are a changed row. Only these are read again, unless all rows are few enough to be kept.
+
+The splits of a table of differences.
 
 | split | reads |
 |---|---|
@@ -8,16 +15,316 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from catalog.differences.columns import ADDED, REMOVED, ComparedColumns
-from catalog.differences.joining import Batches, Counts, JoinedRows
-from catalog.scan import ScanCounter, Split
-from catalog.splits import StateSplit
-from readers import ComparedState, Selection, StateKind, differing_rows, is_keyed
+from catalog.scan import ScanCounter, Split, StateSplit
+from catalog.statetables import common_type
+from readers import (
+    KEY_GROUP,
+    ComparedState,
+    Hashes,
+    Selection,
+    StateKind,
+    combined_hashes,
+    conform,
+    differing_rows,
+    is_keyed,
+    json_text,
+    matching_rows,
+    other_rows,
+    row_hashes,
+)
+
+CHANGE = "change"
+ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+_BEFORE, _AFTER = "_before", "_after"
+
+
+class Role(Enum):
+    """What a column of two tables is to their differences."""
+
+    IDENTITY = "says which entry a row is"
+    HIDDEN_IDENTITY = "says so, and is not shown"
+    CONTENT = "is compared and shown twice, as before and after"
+    FACT = "is shown and not compared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedColumn:
+    """A column of two tables.
+
+    Attributes:
+        name: in both.
+        role: what it is to the differences.
+        before, after: its type in either; that of the other where one does not have it.
+        compared: the type in which values are compared.
+        is_json: True if values are compared as JSON text.
+    """
+
+    name: str
+    role: Role
+    before: pa.DataType
+    after: pa.DataType
+    compared: pa.DataType
+    is_json: bool
+
+    def of_side(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return its values in rows of either side, in the type in which they are compared."""
+        array = _column(batch, self.name)
+        if pa.types.is_null(array.type):
+            return pa.nulls(len(array), self.compared)
+        # A text becomes JSON text, too: '5' is another value than 5.
+        return json_text(array) if self.is_json else conform(array, self.compared)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedColumns:
+    """The columns of both tables, in order, as they are compared."""
+
+    columns: tuple[ComparedColumn, ...]
+
+    @property
+    def identity(self) -> tuple[ComparedColumn, ...]:
+        """The columns that say which entry a row is."""
+        return tuple(one for one in self.columns if one.role in (Role.IDENTITY, Role.HIDDEN_IDENTITY))
+
+    @property
+    def contents(self) -> tuple[ComparedColumn, ...]:
+        """The columns that are compared and shown twice."""
+        return tuple(one for one in self.columns if one.role is Role.CONTENT)
+
+    @property
+    def _shown_once(self) -> tuple[ComparedColumn, ...]:
+        return tuple(one for one in self.columns if one.role in (Role.IDENTITY, Role.FACT))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table of differences."""
+        once = [(one.name, one.compared) for one in self._shown_once]
+        twice = [
+            field
+            for one in self.contents
+            for field in ((one.name + _BEFORE, one.before), (one.name + _AFTER, one.after))
+        ]
+        # The key group stands last, as in the tables of states.
+        first = [field for field in once if field[0] != KEY_GROUP]
+        last = [field for field in once if field[0] == KEY_GROUP]
+        return pa.schema([(CHANGE, pa.string()), *first, *twice, *last])
+
+    def rows(
+        self, change: str, before: pa.RecordBatch | None, after: pa.RecordBatch | None
+    ) -> pa.RecordBatch:
+        """Return rows of the table from those of the sides that have them, row by row."""
+        known = after if after is not None else before
+        assert known is not None
+        length = known.num_rows
+        arrays = {CHANGE: pa.repeat(change, length)}
+        for column in self._shown_once:
+            arrays[column.name] = column.of_side(known)
+        for column in self.contents:
+            for tail, side, kind in ((_BEFORE, before, column.before), (_AFTER, after, column.after)):
+                own = None if side is None else _column(side, column.name)
+                is_absent = own is None or pa.types.is_null(own.type)
+                arrays[column.name + tail] = pa.nulls(length, kind) if is_absent else own
+        schema = self.schema
+        return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+
+def compared_columns(before: pa.Schema, after: pa.Schema, roles: Mapping[str, Role]) -> ComparedColumns:
+    """Return the columns of the differences of two tables.
+
+    Args:
+        before, after: the columns of either table; of one that only one side has, twice the same.
+        roles: the roles of the columns.
+    """
+    schemas = (before, after)
+    names = dict.fromkeys(name for schema in schemas for name in schema.names)
+    return ComparedColumns(tuple(_compared(name, roles[name], schemas) for name in names))
+
+
+def _compared(name: str, role: Role, schemas: Sequence[pa.Schema]) -> ComparedColumn:
+    types = [schema.field(name).type for schema in schemas if name in schema.names]
+    compared = common_type(types)
+    return ComparedColumn(
+        name=name,
+        role=role,
+        before=types[0],
+        after=types[-1],
+        compared=compared,
+        is_json=pa.types.is_string(compared) and not all(map(pa.types.is_string, types)),
+    )
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    index = batch.schema.get_field_index(name)
+    return pa.nulls(batch.num_rows) if index < 0 else batch.column(index)
+
+
+Batches = Callable[[], Iterator[pa.RecordBatch]]
+Numbers = NDArray[np.int64]
+# Rows of both sides together, as decoded, that are kept between the two readings.
+_KEPT_BYTES = 32 << 20
+# Rows that differ and are in memory at once, of either side; fewer if they are large.
+_MOST_ROWS = 1 << 17
+_MOST_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many rows differ.
+
+    Attributes:
+        added, removed, changed: rows.
+        before, after: all rows of either side; None where they were not counted.
+    """
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    before: int | None = 0
+    after: int | None = 0
+
+    @property
+    def differing(self) -> int:
+        """How many rows differ in any way."""
+        return self.added + self.removed + self.changed
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            added=self.added + other.added,
+            removed=self.removed + other.removed,
+            changed=self.changed + other.changed,
+            before=_sum(self.before, other.before),
+            after=_sum(self.after, other.after),
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedRows:
+    """Rows of two sides, joined by their identity.
+
+    Attributes:
+        before, after: return the rows of either side, with the columns of its table.
+        columns: of the table of differences.
+        is_paired: False if a row has no identity: then none is changed.
+        equal_rows: how many rows of either side are equal and not here; None if that is not known.
+    """
+
+    before: Batches
+    after: Batches
+    columns: ComparedColumns
+    is_paired: bool = True
+    equal_rows: int | None = 0
+    _kept: list[list[pa.RecordBatch]] = field(default_factory=list)
+    _row_bytes: list[int] = field(default_factory=lambda: [1])
+
+    @cached_property
+    def counts(self) -> Counts:
+        """How many rows differ, without reading them again."""
+        before, after = (len(identity) for identity, _ in self._hashes)
+        pairs = len(self._pairs[0])
+        return Counts(
+            added=len(self._left[1]) - pairs,
+            removed=len(self._left[0]) - pairs,
+            changed=pairs,
+            before=_sum(before, self.equal_rows),
+            after=_sum(after, self.equal_rows),
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that differ, with the columns of the table of differences."""
+        (old, new), (left_old, left_new) = self._pairs, self._left
+        at_once = max(1, min(_MOST_ROWS, _MOST_BYTES // max(self._row_bytes)))
+        for start in range(0, len(old), at_once):
+            end = start + at_once
+            yield self.columns.rows(CHANGED, self._taken(0, old[start:end]), self._taken(1, new[start:end]))
+        for side, change, left, paired in ((0, REMOVED, left_old, old), (1, ADDED, left_new, new)):
+            alone = np.setdiff1d(left, paired, assume_unique=True)
+            for start in range(0, len(alone), at_once):
+                rows = self._taken(side, alone[start : start + at_once])
+                yield self.columns.rows(change, *((rows, None) if side == 0 else (None, rows)))
+
+    @cached_property
+    def _hashes(self) -> tuple[tuple[Hashes, Hashes], tuple[Hashes, Hashes]]:
+        """Of either side the hashes of the identity and of all columns of its rows."""
+        left_bytes = _KEPT_BYTES
+        kept: list[list[pa.RecordBatch]] = []
+        found = []
+        for read in (self.before, self.after):
+            identity, whole = [_NONE], [_NONE]
+            own: list[pa.RecordBatch] = []
+            size_bytes = rows = 0
+            for batch in read():
+                size_bytes += batch.nbytes
+                rows += batch.num_rows
+                left_bytes -= batch.nbytes
+                if left_bytes >= 0:
+                    own.append(batch)
+                else:
+                    kept.clear()
+                    own.clear()
+                of_identity = self._hashes_of(batch, self.columns.identity)
+                identity.append(of_identity)
+                whole.append(combined_hashes(of_identity, self._hashes_of(batch, self.columns.contents)))
+            kept.append(own)
+            self._row_bytes.append(size_bytes // max(rows, 1))
+            found.append((np.concatenate(identity), np.concatenate(whole)))
+        if left_bytes >= 0:
+            self._kept.extend(kept)
+        return found[0], found[1]
+
+    def _hashes_of(self, batch: pa.RecordBatch, columns: tuple[ComparedColumn, ...]) -> Hashes:
+        return row_hashes([column.of_side(batch) for column in columns], batch.num_rows)
+
+    @cached_property
+    def _left(self) -> tuple[Numbers, Numbers]:
+        """The numbers of the rows of either side that the other one does not have."""
+        (_, old), (_, new) = self._hashes
+        equal_old, equal_new = matching_rows(old, new)
+        return other_rows(equal_old, len(old)), other_rows(equal_new, len(new))
+
+    @cached_property
+    def _pairs(self) -> tuple[Numbers, Numbers]:
+        """The numbers of the rows before and after of each changed row, by those before."""
+        (old, _), (new, _) = self._hashes
+        left_old, left_new = self._left
+        if not self.is_paired:
+            return left_old[:0], left_new[:0]
+        pairs_old, pairs_new = matching_rows(old[left_old], new[left_new])
+        order = np.argsort(pairs_old)
+        return left_old[pairs_old[order]], left_new[pairs_new[order]]
+
+    def _taken(self, side: int, numbers: Numbers) -> pa.RecordBatch:
+        """Return rows of a side by their numbers, in this order."""
+        read = self.after if side else self.before
+        batches = iter(self._kept[side]) if self._kept else read()
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        found, first = [], 0
+        for batch in batches:
+            wanted = ordered[slice(*np.searchsorted(ordered, [first, first + batch.num_rows]))]
+            if len(wanted):
+                found.append(batch.take(pa.array(wanted - first)))
+            first += batch.num_rows
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.arange(len(order))
+        together = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        return together.take(pa.array(places))
+
+
+_NONE: Hashes = np.empty((0, 2), dtype=np.int64)
+
 
 _INDEX = "list_index"
 
@@ -83,7 +390,9 @@ class DifferenceSplit(Split):
 
     def _joined(self, counter: ScanCounter) -> Iterator[JoinedRows]:
         has_index = has_places(self.kind)
-        for found in differing_rows(_compared(self.before, counter), _compared(self.after, counter)):
+        for found in differing_rows(
+            _compared_rows(self.before, counter), _compared_rows(self.after, counter)
+        ):
             # Much may be compared before a row differs.
             counter.check()
             yield JoinedRows(
@@ -189,7 +498,7 @@ def has_places(kind: StateKind) -> bool:
     return is_keyed(kind) or kind is StateKind.BROADCAST
 
 
-def _compared(split: StateSplit, counter: ScanCounter) -> ComparedState:
+def _compared_rows(split: StateSplit, counter: ScanCounter) -> ComparedState:
     selection = Selection(key_groups=split.key_groups, keys=split.keys, account=counter.add)
     return ComparedState(
         state=split.reference.state(), selection=selection, columns=tuple(sorted(split.sources))

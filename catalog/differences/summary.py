@@ -8,9 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from catalog.database import Database
-from catalog.differences.columns import ADDED, CHANGED, REMOVED
-from catalog.differences.joining import Counts
-from catalog.differences.splits import DifferenceSplit, OneSideSplit
+from catalog.differences.splits import ADDED, CHANGED, REMOVED, Counts, DifferenceSplit, OneSideSplit
 from catalog.differences.table import StateDifferences
 from catalog.savepointtables import TIMERS_NAME
 from catalog.scan import ScanCounter

@@ -13,14 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.database import Database
-from catalog.differences.columns import ADDED, CHANGED, REMOVED
-from catalog.differences.joining import Counts
-from catalog.differences.splits import DifferenceSplit, OneSideSplit
+from catalog.differences.splits import ADDED, CHANGED, REMOVED, Counts, DifferenceSplit, OneSideSplit
 from catalog.differences.summary import SAME, StateTask, operator_change, state_tasks
-from catalog.predicate import ANYTHING, Predicate
 from catalog.references import SavepointReference, is_gone
-from catalog.scan import Scan, ScanCounter, Split
-from catalog.table import Table
+from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
+from catalog.table import Table, schema_of
 from readers import ReaderError, SavepointGoneError, json_text
 
 _KINDS = (ADDED, REMOVED, CHANGED)
@@ -30,25 +27,11 @@ _VALUE = "value"
 _SAMPLE = pa.struct(
     [("change", pa.string()), ("identity", pa.string()), ("before", pa.string()), ("after", pa.string())]
 )
-SUMMARY_SCHEMA = pa.schema(
-    [
-        ("operator_id", pa.string()),
-        ("operator", pa.string()),
-        ("state_name", pa.string()),
-        ("table_name", pa.string()),
-        ("change", pa.string()),
-        ("type_before", pa.string()),
-        ("type_after", pa.string()),
-        ("added", pa.int64()),
-        ("removed", pa.int64()),
-        ("changed", pa.int64()),
-        ("rows_before", pa.int64()),
-        ("rows_after", pa.int64()),
-        ("size_before", pa.int64()),
-        ("size_after", pa.int64()),
-        ("samples", pa.list_(_SAMPLE)),
-        ("error", pa.string()),
-    ]
+SUMMARY_SCHEMA = schema_of(
+    "operator_id, operator, state_name, table_name, change, type_before, type_after, added bigint, "
+    "removed bigint, changed bigint, rows_before bigint, rows_after bigint, size_before bigint, "
+    "size_after bigint, samples samples, error",
+    samples=pa.list_(_SAMPLE),
 )
 # Without them no state is read.
 _READ = frozenset({"change", *_KINDS, "rows_before", "rows_after", "samples", "error"})

@@ -10,13 +10,17 @@ from functools import cached_property
 import pyarrow as pa
 
 from catalog.database import Database
-from catalog.differences.columns import ComparedColumns, Role, compared_columns
-from catalog.differences.joining import JoinedRows
-from catalog.differences.splits import DifferenceSplit, OneSideSplit, has_places
+from catalog.differences.splits import (
+    ComparedColumns,
+    DifferenceSplit,
+    JoinedRows,
+    OneSideSplit,
+    Role,
+    compared_columns,
+    has_places,
+)
 from catalog.errors import NoSuchTableError, NotComparableError
-from catalog.predicate import ANYTHING, Predicate
-from catalog.scan import Scan
-from catalog.splits import Output, StateSplit
+from catalog.scan import ANYTHING, Output, Predicate, Scan, StateSplit
 from catalog.sqlviews import ViewTable
 from catalog.statetables import StatesTable, TableState, TimersTable, divided
 from catalog.table import FactsTable, Table

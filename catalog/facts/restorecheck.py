@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from catalog.table import schema_of
 from readers import Savepoint
 
 if TYPE_CHECKING:
@@ -21,39 +22,12 @@ if TYPE_CHECKING:
 
 # Those that the newest Flink has.
 _BACKENDS = ("hashmap", "rocksdb")
-_TEXT, _BOOL = pa.string(), pa.bool_()
-
-RESTORE_CHECK = pa.schema(
-    [
-        ("flink", _TEXT),
-        ("backend", _TEXT),
-        ("operator_id", _TEXT),
-        ("operator_uid", _TEXT),
-        ("operator_name", _TEXT),
-        ("state_name", _TEXT),
-        ("state_kind", _TEXT),
-        ("outcome", _TEXT),
-        ("stage", _TEXT),
-        ("severity", _TEXT),
-        ("changes_values", _BOOL),
-        ("field_path", _TEXT),
-        ("message", _TEXT),
-        ("remedy", _TEXT),
-        ("rule", _TEXT),
-        ("evidence", _TEXT),
-        ("risks", _TEXT),
-    ]
+RESTORE_CHECK = schema_of(
+    "flink, backend, operator_id, operator_uid, operator_name, state_name, state_kind, outcome, stage, "
+    "severity, changes_values boolean, field_path, message, remedy, rule, evidence, risks"
 )
 
-REQUIRED_CLASSES = pa.schema(
-    [
-        ("class_name", _TEXT),
-        ("role", _TEXT),
-        ("operator_id", _TEXT),
-        ("operator_uid", _TEXT),
-        ("state_name", _TEXT),
-    ]
-)
+REQUIRED_CLASSES = schema_of("class_name, role, operator_id, operator_uid, state_name")
 
 
 def restore_check_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:

@@ -16,62 +16,25 @@ from typing import Any
 import pyarrow as pa
 
 import readers
+from catalog.table import schema_of
 from readers import Operator, OperatorState, ReaderError, Savepoint, Serializer, State, StateObject
 
-_INT, _LONG, _TEXT, _BOOL = pa.int32(), pa.int64(), pa.string(), pa.bool_()
-
-STATE_META = pa.schema(
-    [
-        ("operator_id", _TEXT),
-        ("operator_uid", _TEXT),
-        ("operator_name", _TEXT),
-        ("state_name", _TEXT),
-        ("state_kind", _TEXT),
-        ("key_type", _TEXT),
-        ("namespace_type", _TEXT),
-        ("map_key_type", _TEXT),
-        ("value_type", _TEXT),
-        ("key_serializer", _TEXT),
-        ("namespace_serializer", _TEXT),
-        ("value_serializer", _TEXT),
-        ("has_ttl", _BOOL),
-        ("state_backend", _TEXT),
-        ("parallelism", _INT),
-        ("max_parallelism", _INT),
-        ("size_bytes", _LONG),
-        ("decode_status", _TEXT),
-        ("decode_note", _TEXT),
-        ("table_name", _TEXT),
-        ("size_is_estimate", _BOOL),
-    ]
+STATE_META = schema_of(
+    "operator_id, operator_uid, operator_name, state_name, state_kind, key_type, namespace_type, "
+    "map_key_type, value_type, key_serializer, namespace_serializer, value_serializer, has_ttl boolean, "
+    "state_backend, parallelism int, max_parallelism int, size_bytes bigint, decode_status, decode_note, "
+    "table_name, size_is_estimate boolean"
 )
 
-OPERATORS = pa.schema(
-    [
-        ("checkpoint_id", _LONG),
-        ("operator_name", _TEXT),
-        ("operator_uid", _TEXT),
-        ("operator_uid_hash", _TEXT),
-        ("operator_parallelism", _INT),
-        ("operator_max_parallelism", _INT),
-        ("operator_subtask_state_count", _INT),
-        ("operator_coordinator_state_size_in_bytes", _LONG),
-        ("operator_total_size_in_bytes", _LONG),
-    ]
+OPERATORS = schema_of(
+    "checkpoint_id bigint, operator_name, operator_uid, operator_uid_hash, operator_parallelism int, "
+    "operator_max_parallelism int, operator_subtask_state_count int, "
+    "operator_coordinator_state_size_in_bytes bigint, operator_total_size_in_bytes bigint"
 )
 
-FILES = pa.schema(
-    [
-        ("operator_id", _TEXT),
-        ("subtask", _INT),
-        ("handle_type", _TEXT),
-        ("path", _TEXT),
-        ("size_bytes", _LONG),
-        ("key_group_start", _INT),
-        ("key_group_end", _INT),
-        ("scope", _TEXT),
-        ("exists", _BOOL),
-    ]
+FILES = schema_of(
+    "operator_id, subtask int, handle_type, path, size_bytes bigint, key_group_start int, "
+    "key_group_end int, scope, exists boolean"
 )
 
 

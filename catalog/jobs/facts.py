@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from catalog.labels import savepoint_location
+from catalog.naming import savepoint_location
 from readers import ReaderError
 
 

@@ -18,6 +18,5 @@ In reading order:
 
     columns.py  how a column comes from a state
     joining.py  rows of several states → rows of the wide table
-    splits.py   the split, which joins some key groups
-    table.py    the table
+    table.py    the table, and its split, which joins some key groups
 """

@@ -99,10 +99,7 @@ def _presented(certificate: str, key: str) -> dict[str, tuple[tuple[str, str], .
     # The certificate itself is trusted, also where its issuer is not in the file.
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    sides = (
-        client.wrap_bio(to_client, to_server),
-        server.wrap_bio(to_server, to_client, server_side=True),
-    )
+    sides = (client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True))
     for side in (*sides, *sides):
         with suppress(ssl.SSLWantReadError):
             side.do_handshake()

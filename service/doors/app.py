@@ -41,8 +41,7 @@ from service.doors.trino import router as trino
 from service.query.engines.registry import open_engines
 from service.query.engines.workers import WorkerEngine
 from service.query.serving.registry import Queries, slot_limits
-from service.query.serving.starts import QueryStarts
-from service.query.serving.threads import IDLE_S
+from service.query.serving.starts import IDLE_S, QueryStarts
 from service.query.sql.parser import load_dialect
 from service.tasks.check.registry import Checks
 from service.tasks.jobs.clusters import Clusters

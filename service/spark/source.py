@@ -46,7 +46,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from catalog import Catalog, Database, HistoryDatabase, NoSuchTableError, Table, connect
-from catalog.predicate import ANYTHING
+from catalog.scan import ANYTHING
 from readers import absolute
 from service.spark.splits import SplitReader, grouped
 from service.spark.types import InvalidOptionError, Nanoseconds, carried, spark_schema

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from catalog import NoSuchDatabaseError
+from catalog.aliases import Schema
 from catalog.catalog import Catalog, Root
-from catalog.freshness import Schema
 from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import DATA
 

@@ -21,9 +21,8 @@ from catalog import (
 )
 from catalog.errors import AmbiguousDatabaseError, AmbiguousJobError
 from catalog.jobs.facts import NO_FACTS
-from catalog.jobs.grouping import jobs_of
-from catalog.labels import job_place
-from catalog.naming import database_name
+from catalog.jobs.history import jobs_of
+from catalog.naming import database_name, job_place
 from catalog.references import SavepointReference
 from tests.support.checkpoints import NOON, put
 

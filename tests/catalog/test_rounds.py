@@ -13,8 +13,8 @@ import pytest
 
 import catalog
 from catalog.cache.states import cache_key
-from catalog.predicate import Predicate
 from catalog.references import StateReference
+from catalog.scan import Predicate
 from catalog.statetables import StatesTable
 from readers.states import State
 from readers.storage import remote

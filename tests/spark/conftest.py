@@ -25,7 +25,7 @@ from readers.compiled.store import folders
 from service.base.settings import Settings
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.spark.engine import SparkEngine
-from service.query.engines.spark.settings import SparkSettings
+from service.query.engines.spark.sessions import SparkSettings
 from tests.support import serving
 from tests.support.paths import PROJECT
 

@@ -46,7 +46,7 @@ from catalog.catalog import Root
 from readers.jsontext import json_text
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.spark.engine import SparkEngine
-from service.query.engines.spark.settings import SparkSettings
+from service.query.engines.spark.sessions import SparkSettings
 from service.base.errors import QueryCancelledError, QueryError
 from service.base.settings import Settings
 from service.query.sql.planner import plan

@@ -32,7 +32,7 @@ from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.engine import Execution
 from service.query.engines.spark.connect import ConnectSessions
 from service.query.engines.spark.engine import SparkEngine
-from service.query.engines.spark.settings import SparkSettings
+from service.query.engines.spark.sessions import SparkSettings
 from service.query.serving.registry import Queries
 from service.query.sql.planner import plan
 from service.tasks.write.writing import WriteRequest, Writing
@@ -465,7 +465,7 @@ def test_without_its_packages_it_is_told_what_to_install(package: str, is_file: 
         "from catalog import Catalog\n"
         "from service.query.engines.duckdb.engine import DuckDBEngine\n"
         "from service.query.engines.spark.engine import SparkEngine\n"
-        "from service.query.engines.spark.settings import SparkSettings\n"
+        "from service.query.engines.spark.sessions import SparkSettings\n"
         "from service.base.errors import EngineUnavailableError\n"
         "from service.base.settings import Settings\n"
         "from service.query.sql.planner import plan\n"

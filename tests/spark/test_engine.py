@@ -23,8 +23,7 @@ from service.base.errors import (
 )
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.spark.engine import SparkEngine, SparkExecution, translation
-from service.query.engines.spark.errors import spark_error_of
-from service.query.engines.spark.files import rows_of_files
+from service.query.engines.spark.executors import rows_of_files, spark_error_of
 from service.query.engines.spark.tables import SparkTable
 from service.query.sql.dialects import planned
 from service.query.sql.planner import plan
@@ -251,7 +250,7 @@ def test_what_does_not_notice_a_cancel_does_not_run_on(tmp_path: Path) -> None:
         "from catalog.catalog import Root\n"
         "from service.query.engines.duckdb.engine import DuckDBEngine\n"
         "from service.query.engines.spark.engine import SparkEngine\n"
-        "from service.query.engines.spark.settings import SparkSettings\n"
+        "from service.query.engines.spark.sessions import SparkSettings\n"
         "from service.base.errors import QueryCancelledError\n"
         "from service.base.settings import Settings\n"
         "from service.query.sql.planner import plan\n"

@@ -296,8 +296,7 @@ class StorageSettings:
     )
     allow_http: bool = _setting(False, "Read savepoints at http:// and https:// addresses.")
     file_cache_directory: str = _setting(
-        "",
-        "Directory for fetched RocksDB files; if empty, a folder in the system's temporary directory.",
+        "", "Directory for fetched RocksDB files; if empty, a folder in the system's temporary directory."
     )
     file_cache_bytes: int = _setting(4 << 30, "Most bytes of fetched RocksDB files that are kept.")
 

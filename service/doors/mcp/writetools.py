@@ -13,7 +13,7 @@ from service.doors.mcp.results import ToolResult, result_of
 from service.doors.mcp.tasktools import fitting_content
 from service.doors.mcp.texts import line_text
 from service.query.encode import counted
-from service.query.running.lifecycle import QueryState
+from service.query.running.run import QueryState
 from service.tasks.write.serving.write import Write, WriteOrder
 from service.tasks.write.statements.script import statements_of
 from service.tasks.write.writing import WriteRequest

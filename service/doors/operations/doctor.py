@@ -19,7 +19,7 @@ from pathlib import Path
 
 from catalog import Catalog, CatalogError, Database
 from catalog.catalog import Root
-from catalog.labels import labelled
+from catalog.naming import labelled
 from readers import (
     DEFAULT_OPTIONS,
     ReaderError,
@@ -30,7 +30,7 @@ from readers import (
 from service.base.errors import EngineUnavailableError, FlinkError
 from service.base.process import machine
 from service.base.settings import InvalidSettingError, Settings
-from service.query.encode.sizes import counted, size_text
+from service.query.encode.table import counted, size_text
 from service.query.engines.registry import ENGINES, RegisteredEngine, Requirement, Role, loaded
 from service.tasks.jobs.answers import RUNNING
 from service.tasks.jobs.client import RestClient

@@ -36,7 +36,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from catalog import Catalog
 from doctor import Outcome
-from service.query.running.lifecycle import QueryState
+from service.query.running.run import QueryState
 from service.query.serving.history import QueryRecord
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries

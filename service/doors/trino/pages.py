@@ -27,8 +27,8 @@ from service.doors.trino.session import Session
 from service.doors.trino.show import AnswerTable
 from service.doors.trino.statements import ImmediateAnswer, Interpreter, Shape, output_columns
 from service.doors.trino.types import column_of, named_column, rows_of, values_of, with_bigints
-from service.query.running.lifecycle import QueryState
 from service.query.running.origin import Origin
+from service.query.running.run import QueryState
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries
 from service.query.serving.waiting import wait_until_ready

@@ -57,7 +57,7 @@ from service.query.engines.registry import AUTO
 from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
 from service.query.sql.dialects import TRINO
-from service.query.sql.schemas.information_schema import CATALOG
+from service.query.sql.schemas.named import CATALOG
 
 _ISOLATION = frozenset(
     [

@@ -30,15 +30,16 @@ from service.doors.trino.types import trino_type
 from service.query.serving.history import QueryRecord
 from service.query.serving.registry import Queries
 from service.query.sql.resolver import SystemTables
-from service.query.sql.schemas.information_schema import (
+from service.query.sql.schemas.named import (
     CATALOG,
     INFORMATION_SCHEMA,
+    ListedSchema,
     columns_rows,
+    listed_schemas,
     schemata_rows,
     tables_of,
     tables_rows,
 )
-from service.query.sql.schemas.named import ListedSchema, listed_schemas
 
 SYSTEM = "system"
 CATALOGS = (CATALOG, SYSTEM)

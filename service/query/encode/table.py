@@ -1,21 +1,75 @@
-"""Rows for people: as a table, as lines of one value each, as the lines of a plan.
+"""Sizes and numbers for people: `12 kB`, `1 row`, `2 rows`.
+
+Ages for people: `3 hours ago`.
+
+Rows for people: as a table, as lines of one value each, as the lines of a plan.
 
 A table has aligned columns, numbers to the right. The first rows determine the widths, so a table of any length streams. A cell that
 is wider than its column is cut; in files and pipes it stays whole and moves the rest of its line. On a screen only texts are cut that
 a reader can do without: a number, a time, or a text that looks like an id stands whole, or its column is left out.
+
+Parts of a page for people: tables with as many columns as fit on the screen, and wrapped texts.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import chain, repeat
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from service.query.encode.columns import is_number, text_column
-from service.query.sql.types import Column
+from service.query.sql.types import Column, sql_type
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_STEP = 1000
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size with a decimal unit; below 10 it has one digit behind the point."""
+    size, number = float(size_bytes), 0
+    while size >= _STEP and number < len(_UNITS) - 1:
+        size, number = size / _STEP, number + 1
+    digits = 0 if size >= 10 or number == 0 else 1
+    return f"{size:.{digits}f} {_UNITS[number]}"
+
+
+def state_size_text(size_bytes: int | None, *, is_estimate: bool) -> str:
+    """Return the size of a state; an estimate says so, and `-` is a size that is not known."""
+    if size_bytes is None:
+        return "-"
+    return f"about {size_text(size_bytes)}" if is_estimate else size_text(size_bytes)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 row`, `2 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+_SPANS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
+
+
+def age_text(then: datetime, now: datetime) -> str:
+    """Return how long ago a time was, in the largest whole unit; a time to come is that of another clock."""
+    seconds = int((now - then).total_seconds())
+    for unit, length in _SPANS:
+        count = seconds // length
+        if count > 0:
+            return f"{count:,} {unit}{'' if count == 1 else 's'} ago"
+    return "just now" if seconds >= 0 else "in the future"
+
+
+def dated(then: datetime | None) -> str:
+    """Return how long ago a time was, and the time in UTC; None is a time that is not known."""
+    if then is None:
+        return "at an unknown time"
+    return f"{age_text(then, datetime.now(UTC))} ({then:%Y-%m-%d %H:%M:%S} UTC)"
+
 
 _NULL = "NULL"
 _GAP = "  "
@@ -180,3 +234,74 @@ def _padded(text: str, width: int, right: bool, whole: bool) -> str:
         text = text[: max(width - 1, 1)] + "…"
     blanks = " " * (width - text_width(text))
     return blanks + text if right else text + blanks
+
+
+_INDENT = "  "
+
+
+def section_lines(rows: pa.Table, titles: Mapping[str, str], width: int | None) -> Iterator[str]:
+    """Yield the lines of a table, and of the names of columns for which the screen has no room.
+
+    Args:
+        rows: the rows.
+        titles: column of the rows → its title, in order; a column with the title `size` has numbers of bytes.
+        width: characters per line of the screen; None if there is none.
+    """
+    shown = pa.table({title: _shown(rows[name], title) for name, title in titles.items()})
+    columns = [Column(field.name, sql_type(field.type)) for field in shown.schema]
+    batches = shown.combine_chunks().to_batches()
+    if width is None:
+        yield from _indented(table_lines(columns, shown.schema, batches, whole=True))
+        return
+    width -= len(_INDENT)
+    numbers = fitting_columns(columns, shown.schema, batches, width)
+    left_out = [name for number, name in enumerate(shown.column_names) if number not in numbers]
+    shown = shown.select(numbers)
+    fitting = [columns[number] for number in numbers]
+    yield from _indented(table_lines(fitting, shown.schema, shown.combine_chunks().to_batches(), width))
+    if left_out:
+        yield f"{_INDENT}left out, for lack of room: {', '.join(left_out)}"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (_INDENT + line for line in lines)
+
+
+def state_sizes(states: pa.Table) -> pa.Array:
+    """Return the sizes of rows of StateMeta as texts."""
+    pairs = zip(states["size_bytes"].to_pylist(), states["size_is_estimate"].to_pylist(), strict=True)
+    texts = [state_size_text(size, is_estimate=bool(is_estimate)) for size, is_estimate in pairs]
+    return pa.array(texts, pa.string())
+
+
+def _shown(column: pa.ChunkedArray, title: str) -> pa.Array:
+    array = column.combine_chunks()
+    if title == "size" and not pa.types.is_string(array.type):
+        return pa.array(
+            ["-" if value is None else size_text(value) for value in array.to_pylist()], pa.string()
+        )
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.string())
+    return pc.fill_null(array, "-") if pa.types.is_string(array.type) else array
+
+
+def wrapped_lines(text: str, indent: str, width: int | None) -> Iterator[str]:
+    """Yield the lines of a text, indented; words, such as names of classes, stay whole, because they are copied from the screen.
+
+    Args:
+        text: any text; whitespace in it does not count.
+        indent: what begins each line.
+        width: characters per line of the screen; None for one line.
+    """
+    text = printable(" ".join(text.split()))
+    if width is None:
+        yield indent + text
+        return
+    yield from textwrap.wrap(
+        text,
+        width=max(width, 40),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,8 +1,7 @@
 """A `Plan` → rows.
 
     registry.py  all engines, one line each, by name and role; light to import
-    later.py     an engine that is opened at its first use
-    engine.py    the seam between queries and engines: Engine, Execution, Progress, Cluster; folders for what engines spill
+    engine.py    the seam between queries and engines: Engine, Execution, Progress, Cluster; what engines spill; engines opened late
     choose.py    the engine of a query whose request names none
     parallel.py  reads the splits of a scan by several threads
     scan/        the scan itself, for statements that need no engine

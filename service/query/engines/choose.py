@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from service.query.encode.sizes import size_text
+from service.query.encode.table import size_text
 from service.query.engines.engine import Cluster, Engine
 from service.query.engines.registry import Role, engines_of, local_engine, title_of, titles_of
 from service.query.sql.plan import Plan

@@ -129,7 +129,7 @@ def _opened(engine: RegisteredEngine, settings: Settings, local: Engine) -> Engi
 
 
 def _later(engine: RegisteredEngine, *arguments: object) -> Engine:
-    later: Engine = import_module("service.query.engines.later").LaterEngine(
+    later: Engine = import_module("service.query.engines.engine").LaterEngine(
         engine.name, lambda: engine.load()(*arguments)
     )
     return later
@@ -195,5 +195,5 @@ ENGINES = (
             Requirement("java", "Java 17 or newer", check="service.query.engines.spark.checks:check_java"),
         ),
     ),
-    RegisteredEngine("scan", "the scan itself", Role.SCAN, "service.query.engines.scan.engine:ScanEngine"),
+    RegisteredEngine("scan", "the scan itself", Role.SCAN, "service.query.engines.scan.execution:ScanEngine"),
 )

@@ -4,11 +4,8 @@ In: a `QueryRequest`. Out: a `Run`: columns, Arrow batches, and how it went. `se
 
     session.py    plans statements over a catalog, chooses their engines, and starts their runs
     request.py    what is asked
-    run.py        a plan on its engine: rows, progress, cancel, deadline
-    lifecycle.py  its state, its deadline, and why it ends
+    run.py        a plan on its engine: rows, progress, state, cancel, deadline; what keys look like, for errors about keys
     results.py    rows that nobody has read yet
-    group.py      the runs of one call, which end together
-    keyhints.py   what keys look like, for errors about keys
+    group.py      the runs of one call, which end together; the first rows of an answer, for reports
     origin.py     which checkpoints an answer comes from
-    firstrows.py  the first rows of an answer, for reports
 """

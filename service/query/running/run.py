@@ -1,4 +1,15 @@
-"""`Run`: a plan that runs on an engine, in a thread of its own, and puts its rows into a `ResultBuffer`; the reader takes them there.
+"""The life of a query: its state, its deadline, and why it ends.
+
+    QUEUED ──grant──▶ RUNNING ──end──▶ FINISHED | FAILED | CANCELLED
+       └──────────────cancel───────────────────────────▲
+
+A query that waits ends at once when it is cancelled. One that runs ends when its thread sees the failure: until then it is RUNNING.
+
+The states of a query: queued → running → finished, failed or cancelled.
+
+Hints for errors about keys: what a key of the table looks like, read from the table itself.
+
+`Run`: a plan that runs on an engine, in a thread of its own, and puts its rows into a `ResultBuffer`; the reader takes them there.
 
 A short statement begins in the thread that starts it, and ends there if its answer comes at once.
 """
@@ -12,28 +23,201 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Self
 
 import pyarrow as pa
+from sqlglot import exp
 
-from catalog import Database
+from catalog import CatalogError, Database, Table
+from readers import ReaderError, json_text
 from service.base.errors import (
     EngineRefusesError,
     EngineUnavailableError,
+    InvalidQueryError,
     QueryCancelledError,
     QueryError,
+    QueryTimeoutError,
     SavepointError,
     query_error_of,
 )
 from service.query.engines.engine import Engine, Execution, Progress
-from service.query.running.keyhints import with_key_hint
-from service.query.running.lifecycle import Lifecycle, QueryState
 from service.query.running.origin import Origin, metadata_of
 from service.query.running.request import QueryRequest
 from service.query.running.results import ResultBuffer
-from service.query.sql.explain import Explanation
-from service.query.sql.plan import Plan, UnreadFile
+from service.query.sql.plan import Explanation, Plan, UnreadFile
 from service.query.sql.types import Column
+
+
+class QueryState(StrEnum):
+    """A state of a query; its text is part of the HTTP interface."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def has_ended(self) -> bool:
+        """True if no other state follows."""
+        return self not in (QueryState.QUEUED, QueryState.RUNNING)
+
+
+class Lifecycle:
+    """The state of one query. Safe to share between threads.
+
+    Args:
+        started: when the query was started, by the monotonic clock.
+        timeout_s: seconds that it may take from then on, those in the queue included.
+
+    Attributes:
+        state: the state.
+        error: the error that ended the query; None while it has not ended, and if it finished.
+        failure: the reason to end the query; None until it is cancelled.
+    """
+
+    def __init__(self, started: float, timeout_s: float) -> None:
+        self.state = QueryState.QUEUED
+        self.error: QueryError | None = None
+        self.failure: QueryError | None = None
+        self._started = started
+        self._timeout_s = timeout_s
+        self._queued_s: float | None = None
+        self._elapsed_s: float | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Milliseconds from the start to the end, or until now."""
+        elapsed_s = time.monotonic() - self._started if self._elapsed_s is None else self._elapsed_s
+        return elapsed_s * 1000
+
+    @property
+    def queued_ms(self) -> float:
+        """Milliseconds that the query waited for a slot."""
+        return self.elapsed_ms if self._queued_s is None else self._queued_s * 1000
+
+    def grant(self, run: Callable[[], None]) -> bool:
+        """Let a query that waits run; return False if it has ended.
+
+        Args:
+            run: starts the query's thread. It is called under the lock, so a query that is cancelled later has a thread to join.
+        """
+        with self._lock:
+            if self.state is QueryState.QUEUED:
+                self.state = QueryState.RUNNING
+                self._queued_s = time.monotonic() - self._started
+                run()
+            return not self.state.has_ended
+
+    def cancel(self, error: QueryError) -> QueryState | None:
+        """Note the reason to end, unless there is one; a query that waits ends.
+
+        Returns:
+            The state before; None if the query had ended.
+        """
+        with self._lock:
+            if self.state.has_ended:
+                return None
+            before = self.state
+            # The first reason counts: a close after a timeout does not hide it.
+            self.failure = self.failure or error
+            if before is QueryState.QUEUED:
+                self._end(self.failure)
+            return before
+
+    def end(self, error: QueryError | None) -> None:
+        """End a query that ran.
+
+        Args:
+            error: None if it finished.
+        """
+        with self._lock:
+            self._end(error)
+
+    def check_not_cancelled(self) -> None:
+        """Stop the thread of a query that is to end.
+
+        Raises:
+            QueryError: the reason.
+        """
+        if self.failure is not None:
+            # A copy: the reader raises the error, too, and its traceback would keep the engine's frames alive.
+            raise copy.copy(self.failure)
+
+    def timeout(self, now: float) -> QueryTimeoutError | None:
+        """Return the error of a query that has passed its deadline; None before it."""
+        if self.state.has_ended or now - self._started <= self._timeout_s:
+            return None
+        return QueryTimeoutError(
+            f"the query was not done within {self._timeout_s:g} s",
+            hint="ask for less, or give it more time with timeout_s",
+        )
+
+    def _end(self, error: QueryError | None) -> None:
+        self._elapsed_s = time.monotonic() - self._started
+        self.error = error
+        self.state = _state_after(error)
+
+
+def _state_after(error: QueryError | None) -> QueryState:
+    if error is None:
+        return QueryState.FINISHED
+    return QueryState.CANCELLED if isinstance(error, QueryCancelledError) else QueryState.FAILED
+
+
+_KEY = "key"
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between)
+_MOST_EXAMPLES = 2
+
+
+def with_key_hint(error: QueryError, plan: Plan) -> QueryError:
+    """Add to an error of a statement that compares keys what they look like, and where the comparison is.
+
+    An error that has a hint already keeps it.
+    """
+    if error.hint is not None or not isinstance(error, InvalidQueryError) or not _compares_keys(plan.query):
+        return error
+    tables = {table.table.name: table.table for table in plan.tables if _KEY in table.table.schema.names}
+    examples = {name: example_of(table) for name, table in tables.items()}
+    shown = [f"keys of {name!r} look like {text}" for name, text in examples.items() if text is not None]
+    if shown:
+        error.hint = "; ".join(shown[:_MOST_EXAMPLES])
+        error.position = error.position or plan.position_of(_KEY)
+    return error
+
+
+def example_of(table: Table) -> str | None:
+    """Return a key of a table as a constant of SQL; None if the table has none, or cannot be read."""
+    try:
+        scan = table.scan([_KEY])
+        for split in scan.splits:
+            for batch in scan.read(split):
+                keys = batch.column(_KEY).drop_null()
+                if len(keys):
+                    return _constant(keys.slice(0, 1))
+    except (CatalogError, ReaderError):
+        return None
+    return None
+
+
+def _constant(key: pa.Array) -> str:
+    if pa.types.is_integer(key.type) or pa.types.is_floating(key.type) or pa.types.is_boolean(key.type):
+        return str(key[0])
+    text = key[0].as_py() if pa.types.is_string(key.type) else json_text(key)[0].as_py()
+    is_quoted = not pa.types.is_string(key.type) and text.startswith('"')
+    return exp.Literal.string(text.strip('"') if is_quoted else text).sql()
+
+
+def _compares_keys(query: exp.Query) -> bool:
+    """Return whether a statement compares a column `key` with something."""
+    return any(
+        isinstance(side, exp.Column) and side.name.casefold() == _KEY
+        for comparison in query.find_all(*_COMPARISONS)
+        for side in (comparison.this, comparison.args.get("expression"))
+    )
+
 
 CHECK_EVERY_S = 0.1
 # So long a short statement may keep the thread that starts it.

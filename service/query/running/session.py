@@ -26,7 +26,7 @@ from service.query.running.origin import Origin
 from service.query.running.request import QueryRequest
 from service.query.running.results import ResultBuffer
 from service.query.running.run import Prepared, Run
-from service.query.sql.explain import explanation_of
+from service.query.sql.plan import explanation_of
 
 
 class Session:

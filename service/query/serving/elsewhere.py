@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog import Database
-from catalog.labels import JobPlace
+from catalog.naming import JobPlace
 from catalog.references import SavepointReference
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from service.base.errors import QueryError
 from service.base.principal import Identity
 from service.query.engines.engine import Progress
-from service.query.running.lifecycle import QueryState
 from service.query.running.origin import Origin, sendable
 from service.query.running.request import QueryRequest
+from service.query.running.run import QueryState
 from service.query.sql.plan import UnreadFile
 
 # Characters of a statement that its record keeps: the history holds a thousand of them.

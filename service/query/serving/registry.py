@@ -28,18 +28,15 @@ from service.base.principal import Identity, Principal, Source
 from service.base.process import machine
 from service.base.settings import Settings
 from service.query.engines.engine import Engine
-from service.query.running.lifecycle import QueryState
 from service.query.running.origin import may_read
 from service.query.running.request import QueryRequest
-from service.query.running.run import CHECK_EVERY_S
+from service.query.running.run import CHECK_EVERY_S, QueryState
 from service.query.running.session import Session
-from service.query.serving.attendance import stalled
 from service.query.serving.history import History, QueryRecord, refused_record
-from service.query.serving.query import Query
-from service.query.serving.results import SpooledResults
+from service.query.serving.query import Query, stalled
+from service.query.serving.results import Spool, SpooledResults
 from service.query.serving.slots import SlotLimits, Slots
-from service.query.serving.spool import Spool
-from service.query.serving.threads import QueryThreads
+from service.query.serving.starts import QueryThreads
 
 # A client that pauses for less than this is not idle, however many queries wait for their clients.
 _MAY_STALL_S = 2.0
@@ -318,8 +315,7 @@ def end_stalled(queries: Sequence[Query], limit: int, now: float) -> None:
         count = Counter(query.owner for query in blocked)
         most = max(count.values())
         longest = max(
-            (query for query in blocked if count[query.owner] == most),
-            key=lambda query: query.stalled_s(now),
+            (query for query in blocked if count[query.owner] == most), key=lambda query: query.stalled_s(now)
         )
         if longest.stalled_s(now) < _MAY_STALL_S:
             return

@@ -9,20 +9,16 @@ In: a statement in DuckDB's, Trino's or Flink's dialect. Out: one query over res
     short/                 statements that a scan answers without an engine
     parser.py              texts ↔ syntax trees of sqlglot
     syntax.py              DuckDB's syntax where sqlglot reads it differently
-    allowlist.py           what a statement may contain
-    functions.py           which functions a query may call
-    tablefunctions/        functions in FROM that become tables: `diff`, `savepoint_metadata`
+    allowlist.py           what a statement may contain, and which functions it may call
+    tablefunctions.py      functions in FROM that become tables: `diff`, `savepoint_metadata`
     remembered.py          queries that were planned before
     resolver.py            the tables that a query names
-    names.py               their names in the plan
+    names.py               their names in the plan; constants in an older spelling
     edits.py               the same names in the user's own text
-    spellings.py           constants in an older spelling
     schemas/               databases, histories, and the tables that list them
-    pruning.py             conditions that save reading → predicates
-    ranges.py              conditions that leave out checkpoints of a history → ranges
+    pruning.py             conditions that save reading → predicates, and ranges of checkpoints of a history
     constants.py           tables of constants in a statement
     literals.py            constants as values of a column
-    plan.py                `Plan` and `TableReference`
-    explain.py             what a plan is going to read
+    plan.py                `Plan` and `TableReference`; what a plan is going to read
     types.py               the SQL names of Arrow types; columns of answers
 """

@@ -18,7 +18,7 @@ from service.query.sql.plan import Plan
 from service.query.sql.planner import plan
 from service.query.sql.resolver import SystemTables
 from service.query.sql.short.planning import short_plan
-from service.query.sql.tablefunctions.upstream import FLINK, check_compat
+from service.query.sql.tablefunctions import FLINK, check_compat
 
 TRINO = "trino"
 _FIRST_WORDS = re.compile(r"\s*(\w+)\s*(\w*)")

@@ -48,11 +48,7 @@ _SIGNS = {1: "", -1: "-"}
 # sqlglot counts BIT '101' among them, which is no hundred and one.
 _INTEGERS = exp.DataType.INTEGER_TYPES - {exp.DataType.Type.BIT}
 _TIMESTAMPS = frozenset(
-    {
-        exp.DataType.Type.TIMESTAMP,
-        exp.DataType.Type.TIMESTAMPNTZ,
-        exp.DataType.Type.DATETIME,
-    }
+    {exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ, exp.DataType.Type.DATETIME}
 )
 
 

@@ -28,8 +28,7 @@ from service.query.sql.plan import Plan
 from service.query.sql.remembered import RememberedQueries, RememberedQuery
 from service.query.sql.resolver import Resolver, SystemTables
 from service.query.sql.schemas.definitions import COLUMNS, definition_of, facts_of
-from service.query.sql.schemas.information_schema import CATALOG
-from service.query.sql.schemas.named import Owner
+from service.query.sql.schemas.named import CATALOG, Owner
 
 
 def plan(
@@ -65,12 +64,7 @@ class _Planner:
     """Distinguishes the statements by their first tokens."""
 
     def __init__(
-        self,
-        sql: str,
-        catalog: Catalog,
-        schema: str | None,
-        system_tables: SystemTables | None,
-        compat: str,
+        self, sql: str, catalog: Catalog, schema: str | None, system_tables: SystemTables | None, compat: str
     ) -> None:
         self._sql = sql
         self._compat = compat

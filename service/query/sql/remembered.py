@@ -79,11 +79,7 @@ class _RememberedTable:
         """Return what to remember of a table; None unless it is of one savepoint."""
         if not isinstance(reference.database, Database):
             return None
-        told = {
-            "columns": reference.columns,
-            "predicate": reference.predicate,
-            "grounds": reference.grounds,
-        }
+        told = {"columns": reference.columns, "predicate": reference.predicate, "grounds": reference.grounds}
         return cls(reference.name, weakref.ref(reference.database), weakref.ref(reference.table), told)
 
     def is_of(self, reference: TableReference) -> bool:

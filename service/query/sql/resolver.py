@@ -6,8 +6,8 @@
 | `"database".table`, `flink."database".table` | of that database |
 | `information_schema.table` | lists the catalog |
 | `savepointdb.jobs`, `savepointdb.checkpoints` | list jobs, and savepoints and checkpoints |
-| the names of Flink's State Catalog | of that database, if they are asked for (`service.query.sql.tablefunctions.upstream`) |
-| `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.query.sql.tablefunctions.differences`) |
+| the names of Flink's State Catalog | of that database, if they are asked for (`service.query.sql.tablefunctions`) |
+| `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.query.sql.tablefunctions`) |
 
 In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
 engine may know by its name.
@@ -24,7 +24,7 @@ from sqlglot import exp
 from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate, Table
 from catalog.differences.databases import ComparedDatabases
 from catalog.errors import near_names
-from catalog.predicate import ANYTHING
+from catalog.scan import ANYTHING
 from service.base.errors import (
     DatabaseNotFoundError,
     ForbiddenError,
@@ -35,27 +35,43 @@ from service.base.errors import (
     near_names_hint,
     query_error_of,
 )
-from service.query.sql.allowlist import check_table_function, check_tree
+from service.query.sql.allowlist import DIFFERENCES, check_table_function, check_tree
 from service.query.sql.edits import edited
-from service.query.sql.functions import DIFFERENCES
-from service.query.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
+from service.query.sql.names import (
+    TablesBySelect,
+    is_common_table,
+    rename_tables,
+    respell,
+    used_columns,
+    used_names,
+)
 from service.query.sql.parser import generated
 from service.query.sql.plan import NO_GROUNDS, Plan, PredicateGrounds, ReadStatement, TableReference
 from service.query.sql.pruning import is_plain, predicates_of
 from service.query.sql.remembered import RememberedQuery
-from service.query.sql.schemas.information_schema import CATALOG, INFORMATION_SCHEMA, information_schema_table
 from service.query.sql.schemas.listings import requested_databases
-from service.query.sql.schemas.named import JobTables, ListedSchema, Owner, listed_names, schema_called
-from service.query.sql.spellings import respell
-from service.query.sql.tablefunctions.calls import NameArgument
-from service.query.sql.tablefunctions.differences import PREVIOUS, DifferenceCall, difference_call, one_before
-from service.query.sql.tablefunctions.upstream import (
+from service.query.sql.schemas.named import (
+    CATALOG,
+    INFORMATION_SCHEMA,
+    JobTables,
+    ListedSchema,
+    Owner,
+    information_schema_table,
+    listed_names,
+    schema_called,
+)
+from service.query.sql.tablefunctions import (
     FLINK,
     METADATA,
+    PREVIOUS,
     SAVEPOINT_METADATA,
     STATE_CATALOG,
+    DifferenceCall,
+    NameArgument,
     database_at,
+    difference_call,
     metadata_call,
+    one_before,
     upstream_table,
 )
 

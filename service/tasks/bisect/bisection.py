@@ -29,7 +29,7 @@ from service.base.errors import (
 )
 from service.query.encode import counted, dated, printable
 from service.query.engines.registry import AUTO, choices
-from service.query.running.firstrows import FirstRows, first_rows
+from service.query.running.group import FirstRows, first_rows
 from service.query.running.origin import sendable
 from service.query.running.request import QueryRequest
 from service.query.running.run import Run

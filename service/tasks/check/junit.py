@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from doctor import CheckReport, Severity
-from service.query.encode.junit import Case, Suite, junit_document
+from service.query.encode.markup import Case, Suite, junit_document
 from service.tasks.check.findings import Finding, Findings, advice, findings_of, headline, title_of
 
 _BAD = {

@@ -27,7 +27,7 @@ from service.base.process.waiting import found_in_thread
 from service.base.settings import Settings
 from service.query.engines.engine import task_folder
 from service.query.engines.workers.forks import ENVIRONMENT
-from service.query.engines.workers.limits import worker_memory_bytes
+from service.query.engines.workers.pool import worker_memory_bytes
 from service.query.serving.elsewhere import KnownDatabase
 from service.query.serving.registry import slot_limits
 from service.tasks.check.running import CheckRequest

@@ -13,7 +13,7 @@ import orjson
 
 from service.base.errors import QueryError
 from service.base.settings import Settings
-from service.query.engines.workers.messages import End
+from service.query.engines.workers.channel import End
 from service.query.serving.elsewhere import KnownDatabase
 from service.tasks.check.findings import Findings
 from service.tasks.check.running import CheckRequest

@@ -13,7 +13,7 @@ from sqlglot import exp
 from catalog import Database
 from catalog.differences.summary import OffsetDifference, diff_summary
 from service.base.errors import QueryError, SavepointError
-from service.query.sql.functions import DIFFERENCES
+from service.query.sql.allowlist import DIFFERENCES
 from service.query.sql.parser import DIALECT
 
 SAME = "same"

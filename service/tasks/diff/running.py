@@ -9,7 +9,7 @@ import pyarrow as pa
 from catalog import Catalog, CatalogError, Database
 from readers import ReaderError
 from service.base.errors import DatabaseNotFoundError, QueryError, query_error_of
-from service.query.sql.tablefunctions.differences import PREVIOUS, one_before
+from service.query.sql.tablefunctions import PREVIOUS, one_before
 from service.tasks.diff.comparison import Comparison, comparison_of, gone_or, summary_statement
 from service.tasks.request import TaskRequest, option
 from service.tasks.task import Context

@@ -27,7 +27,7 @@ from service.base.errors import (
 )
 from service.base.principal import Identity, Principal
 from service.base.settings import Settings
-from service.query.running.lifecycle import QueryState
+from service.query.running.run import QueryState
 from service.tasks.jobs.answers import RUNNING
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.jobs import LiveJob

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from service.query.encode.junit import Case, Suite, junit_document
+from service.query.encode.markup import Case, Suite, junit_document
 from service.tasks.test.results import RuleResult, SavepointResult, Status
 from service.tasks.test.rules import Severity
 from service.tasks.test.testing import RunReport

@@ -19,7 +19,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from service.query.running.firstrows import FirstRows
+from service.query.running.group import FirstRows
 from service.query.running.origin import sendable
 from service.tasks.test.rules import CURRENT, PREVIOUS, Rule, Severity
 

@@ -25,7 +25,7 @@ from service.base.errors import (
     query_error_of,
 )
 from service.query.encode import counted
-from service.query.running.firstrows import FirstRows, first_rows
+from service.query.running.group import FirstRows, first_rows
 from service.query.running.request import QueryRequest
 from service.query.running.run import Run
 from service.query.sql.edits import with_values

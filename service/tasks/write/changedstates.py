@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from catalog import PlannedTable, Scan, Table
 from catalog.changedtables import StateKey, TableChanges
-from catalog.splits import FactsSplit
+from catalog.scan import FactsSplit
 from writers import AddedRows, RemovedRows, Spool, StateChanges, UpdatedRows
 
 _MEMORY_BYTES = 32 << 20

@@ -25,8 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import Predicate, Scan, Split, Table
-from catalog.predicate import ANYTHING
-from catalog.scan import ScanCounter
+from catalog.scan import ANYTHING, ScanCounter
 from readers import CorruptDataError, MissingFileError, StorageError
 from service.base.errors import ForbiddenError, query_error_of
 from service.query.sql.resolver import SystemTables

@@ -24,10 +24,8 @@ from catalog.cache import states as module
 from catalog.cache.files import CacheDirectory
 from catalog.cache.states import StateCache
 from catalog.errors import CorruptCacheError
-from catalog.predicate import ANYTHING, Predicate
 from catalog.references import StateReference
-from catalog.scan import Scan
-from catalog.splits import CachedSplit
+from catalog.scan import ANYTHING, CachedSplit, Predicate, Scan
 from catalog.statetables import StatesTable, StateTable
 from readers.errors import ReaderError
 from readers.jsontext import json_text

@@ -10,8 +10,12 @@ from catalog import Catalog, CatalogError
 from catalog.table import Table
 from readers import ReaderError
 from service.doors.cli.shell.console import Console
-from service.query.sql.schemas.information_schema import INFORMATION_SCHEMA, information_schema_table
-from service.query.sql.schemas.named import listed_names, schema_called
+from service.query.sql.schemas.named import (
+    INFORMATION_SCHEMA,
+    information_schema_table,
+    listed_names,
+    schema_called,
+)
 from service.query.sql.types import sql_type
 
 _LISTINGS = ("columns", "schemata", "tables")

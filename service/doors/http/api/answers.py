@@ -99,7 +99,7 @@ class UnreadFileBody(BaseModel):
 
 
 class ReadingBody(BaseModel):
-    """The part of a table that a query reads; see `service.query.sql.explain`."""
+    """The part of a table that a query reads; see `service.query.sql.plan`."""
 
     table: str
     columns: list[str]

@@ -1,6 +1,6 @@
 """The rows of a JSON answer, collected before the first byte is sent: status and Content-Length depend on all rows.
 
-A few rows are kept in memory, more in a file (`service.query.serving.spool`), so a long answer that is read slowly costs the
+A few rows are kept in memory, more in a file (`service.query.serving.results`), so a long answer that is read slowly costs the
 server little. The text of the rows has at most `max_answer_bytes`; further rows are cut off, as after `max_rows`.
 """
 
@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.base.errors import MemoryExceededError
 from service.query.encode import json_rows
-from service.query.serving.spool import Extent, SpoolFile
+from service.query.serving.results import Extent, SpoolFile
 from service.query.sql.types import Column
 
 # JSON text may be many times as long as its batch, so only a slice is text at a time.

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_201_CREATED
 
 from catalog import Table
-from catalog.freshness import DatabaseSchema, Schema
+from catalog.aliases import DatabaseSchema, Schema
 from readers import Location, ReaderError, given_location
 from service.base.errors import ForbiddenError, InvalidRequestError, query_error_of
 from service.doors.http.api.state import State, Visible

@@ -55,7 +55,7 @@ from service.doors.http.api.query import COMPAT, QueryBody
 from service.doors.http.api.state import ServiceState, State, Visible
 from service.doors.http.auth.gate import Caller
 from service.query.encode import FORMATS, Format, split_suffix
-from service.query.running.keyhints import example_of
+from service.query.running.run import example_of
 from service.query.sql.edits import quoted
 from service.query.sql.literals import condition_of, text_constant
 from service.query.sql.parser import parsed, too_deep

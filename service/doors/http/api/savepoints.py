@@ -23,7 +23,7 @@ from service.doors.http.api.state import Everybody, ServiceState, State, check_o
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody, error_body
 from service.doors.operations.logs import audit_kill_of_write
-from service.query.running.lifecycle import QueryState
+from service.query.running.run import QueryState
 from service.tasks.write.serving.targets import target_of
 from service.tasks.write.serving.task import Phase
 from service.tasks.write.serving.write import WriteOrder, WriteRecord

@@ -14,7 +14,7 @@ from service.base.principal import Principal
 from service.doors.http.api.state import ServiceState, State, Visible
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody, error_body
-from service.query.running.lifecycle import QueryState
+from service.query.running.run import QueryState
 from service.tasks.jobs.jobs import LiveJob
 from service.tasks.jobs.poller import ClusterStatus
 from service.tasks.jobs.trigger import SavepointFormat

@@ -43,15 +43,15 @@ from service.base.process import machine
 from service.base.settings import InvalidSettingError, Settings
 from service.query.encode.columns import decoded, decoded_schema
 from service.query.engines.duckdb.errors import statement_error_of
-from service.query.engines.duckdb.guard import check_statement
-from service.query.engines.duckdb.meaning import is_meant
-from service.query.engines.duckdb.session import IdleSessions, Session, SessionKey
-from service.query.engines.duckdb.unchanged import (
+from service.query.engines.duckdb.guard import (
     answer_schema,
     as_they_are,
+    check_statement,
+    is_meant,
     reads_to_the_end,
     unchanged_columns,
 )
+from service.query.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.query.engines.engine import Engine, Execution, Progress
 from service.query.engines.parallel import SplitCount, read_splits
 from service.query.sql.flink.macros import MACROS as FLINK_MACROS

@@ -1,4 +1,7 @@
-"""Reads a scan, and keeps the rows that meet the conditions: with the functions of Arrow that DuckDB's filters would call."""
+"""Reads a scan, and keeps the rows that meet the conditions: with the functions of Arrow that DuckDB's filters would call.
+
+`ScanEngine`: short statements, read where the local engine runs its queries, and without it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from collections.abc import Generator, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.base.errors import QueryCancelledError, QueryError, query_error_of
-from service.query.engines.engine import Execution, Progress
+from catalog import CatalogError
+from readers import ReaderError
+from service.base.errors import EngineRefusesError, QueryCancelledError, QueryError, query_error_of
+from service.base.settings import Settings
+from service.query.engines.engine import Engine, Execution, Progress
 from service.query.engines.parallel import SplitCount, read_splits
 from service.query.engines.scan.work import ScanWork
-from service.query.sql.plan import Comparison, unread_files
+from service.query.sql.plan import Comparison, Plan, unread_files
 from service.query.sql.types import Column
 
 
@@ -135,3 +141,49 @@ _COMPARISONS = {
     ">": "greater",
     ">=": "greater_equal",
 }
+
+
+class NotShortError(EngineRefusesError, code="NOT_A_LOOKUP"):
+    """A statement that a scan does not answer: it is more than columns and conditions of some keys of one table."""
+
+
+class ScanEngine(Engine):
+    """Answers short statements from the scan itself.
+
+    Args:
+        settings: of the service.
+        local: the local engine: in its processes the scans are read.
+    """
+
+    name = "scan"
+
+    def __init__(self, settings: Settings, local: Engine) -> None:
+        self._local = local
+
+    @property
+    def notice(self) -> str:
+        """Implement `Engine.notice`."""
+        return self._local.notice
+
+    def refusal(self, plan: Plan) -> QueryError | None:
+        """Implement `Engine.refusal`."""
+        if plan.short is not None:
+            return None
+        return NotShortError(
+            "expected columns and conditions of one table, with keys, found another statement",
+            hint="leave the choice of the engine to the service",
+        )
+
+    def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
+        """Implement `Engine.execution`."""
+        refusal = self.refusal(plan)
+        if refusal is not None:
+            raise refusal
+        try:
+            work = ScanWork.of(plan)
+        except (CatalogError, ReaderError) as error:
+            raise query_error_of(error) from error
+        return self._local.reading(work) or ScanExecution(work)
+
+    def close(self) -> None:
+        """Implement `Engine.close`; the local engine has its own owner."""

@@ -1,9 +1,8 @@
 """Spark, on a cluster or on this machine.
 
     engine.py    SparkEngine and its executions
-    settings.py  where and how Spark runs
     checks.py    checks before Spark starts: Java, addresses
-    sessions.py  the interface of Spark's sessions: one for each query
+    sessions.py  where and how Spark runs; the interface of its sessions: one for each query
     jvm.py       sessions in a JVM of this process, on this machine or on a cluster's master
     connect.py   sessions on a Spark Connect server
     packages.py  the zip of our code for executors
@@ -13,9 +12,7 @@
     expressions/ expressions of DuckDB's SQL → Spark's
     types.py     DuckDB's types and Spark's names for them
     partial.py   a SELECT split in two, the first part for executors
-    work.py      work of the writers on executors
-    files.py     long answers in files that executors write
-    errors.py    the texts of Spark's errors → errors of the service
+    executors.py what executors do for this service: long answers in files, work of the writers; the texts of their errors
 
 Code that runs on executors is in `service.spark`.
 """

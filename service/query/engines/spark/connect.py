@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 from service.base.errors import EngineUnavailableError
 from service.query.engines.spark.checks import DUCKDB_GOES_ON, check_reachable, quiet
 from service.query.engines.spark.packages import write_packages
-from service.query.engines.spark.sessions import MEANING, Sessions
-from service.query.engines.spark.settings import SparkSettings
+from service.query.engines.spark.sessions import MEANING, Sessions, SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

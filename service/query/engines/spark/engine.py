@@ -40,15 +40,19 @@ from service.base.errors import (
     without_folders,
 )
 from service.base.settings import Settings
-from service.query.engines.duckdb.meaning import is_meant
+from service.query.engines.duckdb.guard import is_meant
 from service.query.engines.engine import Cluster, Engine, Execution, Progress
 from service.query.engines.spark.connect import ConnectSessions
-from service.query.engines.spark.errors import missing_module, spark_error_of
+from service.query.engines.spark.executors import (
+    SparkWork,
+    missing_module,
+    rows_of_files,
+    spark_error_of,
+    written,
+)
 from service.query.engines.spark.expressions import AVERAGE
-from service.query.engines.spark.files import rows_of_files, written
 from service.query.engines.spark.jvm import JvmSessions
-from service.query.engines.spark.sessions import Sessions
-from service.query.engines.spark.settings import SparkSettings, spark_settings
+from service.query.engines.spark.sessions import Sessions, SparkSettings, spark_settings
 from service.query.engines.spark.sql import SparkQuery, spark_query
 from service.query.engines.spark.tables import (
     KnownTable,
@@ -59,7 +63,6 @@ from service.query.engines.spark.tables import (
     is_scanned,
     without_rows,
 )
-from service.query.engines.spark.work import SparkWork
 from service.query.sql.parser import generated
 from service.query.sql.plan import Plan, ReadStatement, TableReference
 from service.query.sql.types import Column

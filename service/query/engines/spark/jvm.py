@@ -19,8 +19,7 @@ from service.base.errors import EngineUnavailableError
 from service.base.process import machine
 from service.query.engines.spark.checks import DUCKDB_GOES_ON, check_java, check_reachable, quiet
 from service.query.engines.spark.packages import package_folders, write_packages
-from service.query.engines.spark.sessions import MEANING, Sessions
-from service.query.engines.spark.settings import SparkSettings
+from service.query.engines.spark.sessions import MEANING, Sessions, SparkSettings
 
 if TYPE_CHECKING:
     from pyspark import SparkStageInfo

@@ -158,9 +158,7 @@ def without_rows(reference: TableReference) -> TableReference:
     schema = reference.table.schema
     empty = pa.RecordBatch.from_pylist([], schema=schema)
     return replace(
-        reference,
-        database=None,
-        table=FactsTable(reference.table.name, "", schema, lambda: empty),
+        reference, database=None, table=FactsTable(reference.table.name, "", schema, lambda: empty)
     )
 
 

@@ -1,12 +1,10 @@
 """The local engine in processes of its own: a process runs one query at a time, so no query can hurt another or the server.
 
-    messages.py    tasks to a worker; columns, rows, progress and errors from it
-    channel.py     frames over a socket
+    channel.py     frames over a socket: tasks to a worker; columns, rows, progress and errors from it
     forkserver.py  the process that has loaded all modules and compiled the decoder, and forks workers
     forks.py       the server's side of the fork server
     worker.py      runs tasks in a worker process
-    limits.py      memory and number of workers where the settings leave them open
-    pool.py        the workers: warm ones wait, lost ones are replaced
+    pool.py        the workers: warm ones wait, lost ones are replaced; their memory and number where the settings leave them open
     engine.py      WorkerEngine: an `Engine` to the rest of the service
 
 The server plans: it parses, checks and resolves. A worker gets the plan as a pickle, over a socket that the two have

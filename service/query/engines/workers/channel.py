@@ -4,19 +4,51 @@
 |---|---|
 | u1 | kind: `Frame` |
 | u4 | length, big endian |
-| length | content; see `service.query.engines.workers.messages` |
+| length | content; see `service.query.engines.workers.channel` |
 
 The socket is the back-pressure: a sender waits until the other side has read the frames before.
+
+The contents of frames between the server and its workers.
+
+| frame | from | content |
+|---|---|---|
+| RUN | server | the plan with its planned scans, pickled |
+| READ | server | a scan and the short statement over it, pickled (`service.query.engines.scan.work`) |
+| CANCEL | server | nothing |
+| RETIRE | server | nothing: no task follows; the worker writes what it has for the cache and ends |
+| COLUMNS | worker | JSON: `[[name, type], …]` |
+| BATCH | worker | Arrow IPC stream: the schema and one batch; the first frame has the schema only |
+| PROGRESS | worker | JSON: the fields of `Progress`; the first frame means that the worker has the task |
+| ERROR, END | worker | JSON: `End` |
+| ANSWER | worker | all that follows a READ if the rows are few: u4 with the length of a JSON text, this text, and BATCH |
+
+The server unpickles nothing that a worker sends: the worker runs what a client wrote.
 """
 
 from __future__ import annotations
 
+import pickle
 import select
 import socket
 import struct
 import threading
+import traceback
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from catalog import PlannedTable
+from catalog.scan import ANYTHING
+from service.base.errors import MemoryExceededError, Position, QueryError
+from service.query.engines.engine import Progress
+from service.query.engines.scan.work import ScanWork
+from service.query.sql.plan import Plan, UnreadFile
+from service.query.sql.types import Column
 
 _HEADER = struct.Struct(">BI")
 MAX_FRAME_BYTES = 256 << 20
@@ -162,3 +194,211 @@ class Channel:
         if not content:
             raise ChannelClosedError("the other side is gone")
         return content
+
+
+# The server holds a batch or two of each query that is read: with many queries, large batches would be much memory.
+_BATCH_BYTES = 512 << 10
+_LENGTH = struct.Struct(">I")
+# Without options, pyarrow looks into the environment for each stream.
+_OPTIONS = pa.ipc.IpcWriteOptions()
+
+
+def task_content(plan: Plan) -> bytes:
+    """Return the content of RUN: the plan with its planned scans, without databases and tables, which stay here.
+
+    Raises:
+        ReaderError: a state file cannot be opened, or a listing cannot be made.
+    """
+    tables = tuple(
+        replace(
+            reference,
+            database=None,
+            table=PlannedTable(
+                reference.table.name,
+                reference.table.comment,
+                reference.scan,
+                has_all_rows=reference.predicate == ANYTHING,
+            ),
+        )
+        for reference in plan.tables
+    )
+    return pickle.dumps(replace(plan, tables=tables))
+
+
+def work_of(content: bytes | bytearray) -> ScanWork:
+    """Return the work in READ; only a worker calls this, with what its server sent."""
+    work: ScanWork = pickle.loads(content)
+    return work
+
+
+def plan_of(content: bytes | bytearray) -> Plan:
+    """Return the plan in RUN; only a worker calls this, with what its server sent."""
+    plan: Plan = pickle.loads(content)
+    return plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """All of a small answer.
+
+    Attributes:
+        columns: names and SQL types.
+        progress: what was read.
+        is_worn: whether the worker has grown and should be replaced.
+        rows: an Arrow stream of the schema and at most one batch.
+    """
+
+    columns: tuple[Column, ...]
+    progress: Progress
+    is_worn: bool
+    rows: memoryview
+
+    def content(self) -> bytes:
+        """Return the content of ANSWER."""
+        columns = [[column.name, column.type] for column in self.columns]
+        facts = orjson.dumps({"columns": columns, "progress": self.progress, "is_worn": self.is_worn})
+        return b"".join((_LENGTH.pack(len(facts)), facts, self.rows))
+
+    @classmethod
+    def of(cls, content: bytearray) -> Answer:
+        """Return the answer in ANSWER."""
+        view = memoryview(content)
+        (length,) = _LENGTH.unpack_from(view)
+        end = _LENGTH.size + length
+        facts = orjson.loads(view[_LENGTH.size : end])
+        return cls(
+            columns=tuple(Column(name, kind) for name, kind in facts["columns"]),
+            progress=_progress(facts["progress"]),
+            is_worn=facts["is_worn"],
+            rows=view[end:],
+        )
+
+
+def columns_content(columns: tuple[Column, ...]) -> bytes:
+    """Return the content of COLUMNS."""
+    return orjson.dumps([[column.name, column.type] for column in columns])
+
+
+def columns_of(content: bytearray) -> tuple[Column, ...]:
+    """Return the columns in COLUMNS."""
+    return tuple(Column(name, kind) for name, kind in orjson.loads(content))
+
+
+def batch_content(schema: pa.Schema, batch: pa.RecordBatch | None) -> memoryview:
+    """Return the content of BATCH, with the schema only if there is no batch."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
+        if batch is not None:
+            writer.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
+def stream_of(content: memoryview) -> pa.RecordBatchReader:
+    """Return the batches in an Arrow stream, without a copy."""
+    return pa.ipc.open_stream(pa.py_buffer(content))
+
+
+def schema_of(content: bytearray) -> pa.Schema:
+    """Return the schema in BATCH."""
+    return pa.ipc.open_stream(pa.py_buffer(content)).schema
+
+
+def batch_of(content: bytearray) -> pa.RecordBatch:
+    """Return the batch in BATCH, without a copy."""
+    return pa.ipc.open_stream(pa.py_buffer(content)).read_next_batch()
+
+
+def small_batches(batch: pa.RecordBatch, max_row_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Yield a batch as batches that are small enough for a server that holds some of many queries.
+
+    Raises:
+        MemoryExceededError: a row is longer than allowed.
+    """
+    waiting = [batch]
+    while waiting:
+        rows = waiting.pop()
+        if rows.nbytes <= _BATCH_BYTES:
+            yield rows
+        elif rows.num_rows > 1:
+            half = rows.num_rows // 2
+            waiting += [rows.slice(half), rows.slice(0, half)]  # the first half is on top of the stack
+        elif rows.nbytes <= max_row_bytes:
+            yield rows
+        else:
+            raise MemoryExceededError(
+                f"expected rows of at most {max_row_bytes} bytes, found one of {rows.nbytes}",
+                hint="ask for parts of long values: substring(), length(), a field of a struct",
+            )
+
+
+def progress_content(progress: Progress) -> bytes:
+    """Return the content of PROGRESS."""
+    return orjson.dumps(progress)
+
+
+def progress_of(content: bytearray) -> Progress:
+    """Return the progress in PROGRESS."""
+    return _progress(orjson.loads(content))
+
+
+def _progress(fields: dict[str, Any]) -> Progress:
+    incomplete = tuple(UnreadFile(**file) for file in fields.pop("incomplete"))
+    return Progress(**fields, incomplete=incomplete)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The end of a query in a worker.
+
+    Attributes:
+        is_worn: whether the worker has grown and should be replaced.
+        error: the error of the query; None if it returned all rows.
+    """
+
+    is_worn: bool
+    error: QueryError | None = None
+
+    def content(self) -> bytes:
+        """Return the content of END and ERROR."""
+        return orjson.dumps({"is_worn": self.is_worn, "error": self.error and _fields(self.error)})
+
+    @classmethod
+    def of(cls, content: bytearray) -> End:
+        """Return the end in END or ERROR."""
+        known = orjson.loads(content)
+        error = known["error"]
+        return cls(is_worn=known["is_worn"], error=None if error is None else _error(error))
+
+
+def _fields(error: QueryError) -> dict[str, Any]:
+    # The root class is an error of ours that no code expects: the server logs its trace, which ends here otherwise.
+    is_unexpected = type(error) is QueryError
+    trace = "".join(traceback.format_exception(error)) if is_unexpected else ""
+    return {
+        "kind": type(error).__name__,
+        "message": error.message,
+        "hint": error.hint,
+        "position": error.position and asdict(error.position),
+        "detail": f"{error.detail}\n{trace}".strip(),
+        "code": error.code,
+        "status": error.status,
+    }
+
+
+def _error(fields: dict[str, Any]) -> QueryError:
+    kind = _kinds().get(fields.pop("kind"), QueryError)
+    position = fields.pop("position")
+    error = kind.__new__(kind)  # constructors of subclasses take other arguments
+    QueryError.__init__(error, fields.pop("message"), position=position and Position(**position), **fields)
+    return error
+
+
+def _kinds() -> dict[str, type[QueryError]]:
+    """Return all classes of errors that are loaded, by name."""
+    found: dict[str, type[QueryError]] = {}
+    waiting: list[type[QueryError]] = [QueryError]
+    while waiting:
+        kind = waiting.pop()
+        found[kind.__name__] = kind
+        waiting += kind.__subclasses__()
+    return found

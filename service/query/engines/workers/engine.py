@@ -24,12 +24,11 @@ from service.base.settings import Settings
 from service.query.engines.engine import Engine, Execution, Progress
 from service.query.engines.registry import local_engine
 from service.query.engines.scan.work import ScanWork
-from service.query.engines.workers.channel import ChannelClosedError, Frame
-from service.query.engines.workers.forks import WorkerProcess
-from service.query.engines.workers.limits import engine_settings, waiting_workers, worker_memory_bytes
-from service.query.engines.workers.messages import (
+from service.query.engines.workers.channel import (
     Answer,
+    ChannelClosedError,
     End,
+    Frame,
     batch_of,
     columns_of,
     progress_of,
@@ -37,7 +36,13 @@ from service.query.engines.workers.messages import (
     stream_of,
     task_content,
 )
-from service.query.engines.workers.pool import WorkerPool
+from service.query.engines.workers.forks import WorkerProcess
+from service.query.engines.workers.pool import (
+    WorkerPool,
+    engine_settings,
+    waiting_workers,
+    worker_memory_bytes,
+)
 from service.query.sql.plan import Plan, is_lookup
 from service.query.sql.types import Column
 

@@ -24,10 +24,12 @@ from service.base.settings import Settings
 from service.query.engines.engine import Engine, Execution, Progress
 from service.query.engines.scan.execution import ScanExecution
 from service.query.engines.scan.work import ScanWork
-from service.query.engines.workers.channel import Channel, ChannelClosedError, Frame
-from service.query.engines.workers.messages import (
+from service.query.engines.workers.channel import (
     Answer,
+    Channel,
+    ChannelClosedError,
     End,
+    Frame,
     batch_content,
     columns_content,
     plan_of,

@@ -19,8 +19,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from service.base.errors import ForbiddenError, InvalidQueryError, Position, QuerySyntaxError
 from service.query.sql.parser import blanked, tokens_of
-from service.query.sql.schemas.information_schema import CATALOG
-from service.query.sql.tablefunctions.upstream import STATE_CATALOG
+from service.query.sql.schemas.named import CATALOG
+from service.query.sql.tablefunctions import STATE_CATALOG
 
 _CATALOGS = (CATALOG, STATE_CATALOG)
 _DONE = "SELECT 'OK' AS result"

@@ -32,8 +32,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from service.base.errors import InvalidQueryError
 from service.query.sql.allowlist import not_a_query
-from service.query.sql.flink.calls import listagg, macro, rewritten
-from service.query.sql.flink.casts import cast_as_flink
+from service.query.sql.flink.calls import cast_as_flink, listagg, macro, rewritten
 from service.query.sql.parser import blanked, generated, parsed, too_deep
 from service.query.sql.trino.calls import macro as trino_macro
 from service.query.sql.trino.translation import name_columns

@@ -2,8 +2,7 @@
 
 Reading order:
 
-    named.py               the schemas of a catalog, and `savepointdb`, which lists its jobs and checkpoints
-    information_schema.py  the tables that list the catalog
+    named.py               the schemas of a catalog, and `savepointdb`, which lists its jobs and checkpoints; `information_schema`
     listings.py            which databases a query of such tables asks for
     definitions.py         a table as a CREATE statement
 """

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from catalog.predicate import ANYTHING
+from catalog.scan import ANYTHING
 from service.query.sql.pruning import is_plain, predicates_of
 
 # The columns that name a database: of `information_schema`, of JDBC's tables, of `schemata`.

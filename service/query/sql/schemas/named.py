@@ -6,20 +6,30 @@
 | checkpoints | database, the newest of each job first; what cannot be read has an error |
 
 They have rows only of the databases that the user sees. A database that is called `savepointdb` hides the schema.
+
+`information_schema`: the catalog as tables. A savepoint that cannot be read appears without tables.
+
+| table | a row per |
+|---|---|
+| schemata | database, alias of a database, history of a job, and `savepointdb`; `tables` and `columns` have rows for all of these |
+| tables | table |
+| columns | column |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from catalog import Catalog, CatalogError, Database, HistoryDatabase, Job, NoSuchTableError
-from catalog.freshness import AnySchema, Schema
-from catalog.table import FactsTable, TableOwner
+from catalog import Catalog, CatalogError, Database, HistoryDatabase, Job, ListedTable, NoSuchTableError
+from catalog.aliases import AnySchema, Schema
+from catalog.table import FactsTable, Table, TableOwner, schema_of
 from readers import ReaderError
 from service.base.errors import query_error_of
+from service.query.sql.types import sql_type
 
 SERVICE_SCHEMA = "savepointdb"
 _R = TypeVar("_R")
@@ -171,47 +181,152 @@ def _checkpoint_row(job: Job, database: Database) -> dict[str, Any]:
     return {**row, "size_bytes": database.size_bytes, "lineage": database.lineage}
 
 
-_MOMENT = pa.timestamp("us", "UTC")
 _TABLES: dict[str, tuple[str, pa.Schema, _Rows]] = {
     "jobs": (
         "the jobs",
-        pa.schema(
-            [
-                ("job", pa.string()),
-                ("title", pa.string()),
-                ("job_id", pa.string()),
-                ("job_name", pa.string()),
-                ("label", pa.string()),
-                ("state", pa.string()),
-                ("history", pa.string()),
-                ("checkpoints", pa.int64()),
-                ("newest", pa.string()),
-                ("newest_created_at", _MOMENT),
-                ("oldest_created_at", _MOMENT),
-            ]
+        schema_of(
+            "job, title, job_id, job_name, label, state, history, checkpoints bigint, newest, "
+            "newest_created_at instant, oldest_created_at instant"
         ),
         _job_rows,
     ),
     "checkpoints": (
         "the savepoints and checkpoints of all jobs",
-        pa.schema(
-            [
-                ("database", pa.string()),
-                ("job", pa.string()),
-                ("job_id", pa.string()),
-                ("job_name", pa.string()),
-                ("label", pa.string()),
-                ("checkpoint_id", pa.int64()),
-                ("kind", pa.string()),
-                ("created_at", _MOMENT),
-                ("age_s", pa.float64()),
-                ("status", pa.string()),
-                ("readable", pa.bool_()),
-                ("error", pa.string()),
-                ("size_bytes", pa.int64()),
-                ("lineage", pa.string()),
-            ]
+        schema_of(
+            "database, job, job_id, job_name, label, checkpoint_id bigint, kind, created_at instant, "
+            "age_s double, status, readable boolean, error, size_bytes bigint, lineage"
         ),
         _checkpoint_rows,
+    ),
+}
+
+
+INFORMATION_SCHEMA = "information_schema"
+# The one catalog that clients see.
+CATALOG = "flink"
+
+Tables: TypeAlias = Sequence[ListedTable | Table]
+_NamedRows: TypeAlias = Callable[[str, Tables], Iterator[dict[str, Any]]]
+
+
+def information_schema_table(catalog: Catalog, name: str, databases: Iterable[str] | None = None) -> Table:
+    """Return a table that lists the catalog; its rows are made when it is read.
+
+    Args:
+        catalog: the catalog to list.
+        name: of the table, in any case.
+        databases: the only databases to list; None for all.
+
+    Raises:
+        NoSuchTableError: there is no such table; the error has near names.
+    """
+    wanted = None if databases is None else tuple(databases)
+
+    # Made when it is read: rows of `columns` need the headers of all operators of all databases.
+    def batch_of(schema: pa.Schema, rows: _NamedRows) -> pa.RecordBatch:
+        return _rows_of(listed_schemas(catalog, wanted), schema, rows)
+
+    return facts_table(name, _NAMED_TABLES, INFORMATION_SCHEMA, batch_of)
+
+
+def schemata_rows(name: str, _tables: Tables = ()) -> Iterator[dict[str, Any]]:
+    """Yield the row of a schema."""
+    yield {"catalog_name": CATALOG, "schema_name": name}
+
+
+def tables_rows(name: str, tables: Tables) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the tables of a schema."""
+    for table in tables:
+        yield {
+            "table_catalog": CATALOG,
+            "table_schema": name,
+            "table_name": table.name,
+            "table_type": "BASE TABLE",
+            "table_comment": table.comment,
+        }
+
+
+def columns_rows(
+    name: str, tables: Tables, type_name: Callable[[pa.DataType], str] = sql_type
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the columns of a schema, with the names that a dialect has for types."""
+    for table in tables:
+        for position, column in enumerate(table.schema, start=1):
+            yield {
+                "table_catalog": CATALOG,
+                "table_schema": name,
+                "table_name": table.name,
+                "column_name": column.name,
+                "ordinal_position": position,
+                "is_nullable": "YES" if column.nullable else "NO",
+                "data_type": type_name(column.type),
+            }
+
+
+def tables_of(database: TableOwner) -> Tables:
+    """Return the tables of a database; none if the database cannot be read."""
+    try:
+        return database.listed()
+    except ReaderError:
+        return []
+
+
+def _rows_of(listed: Sequence[ListedSchema], schema: pa.Schema, rows: _NamedRows) -> pa.RecordBatch:
+    """Return the rows of schemas. Those of schemas with the same tables are made once: most savepoints of a job have the same."""
+    if rows is schemata_rows:
+        return pa.RecordBatch.from_pylist(
+            [row for one in listed for row in rows(one.name, ())], schema=schema
+        )
+    # As long as all are kept, no other tables get the id of any of them.
+    all_tables = [tables_of(one.database) for one in listed]
+    distinct = {id(tables): tables for tables in all_tables}
+    numbers = {tables_id: number for number, tables_id in enumerate(distinct)}
+    group_of = np.array([numbers[id(tables)] for tables in all_tables], dtype=np.int64)
+    groups = [
+        pa.RecordBatch.from_pylist(list(rows("", tables)), schema=schema) for tables in distinct.values()
+    ]
+    if not groups:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    lengths = np.array([group.num_rows for group in groups], dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    counts = lengths[group_of]
+    ends = np.cumsum(counts)
+    # The place of a row among the rows of all groups: where its group begins, and its own place in the schema.
+    places = pa.array(np.arange(ends[-1]) + np.repeat(starts[group_of] - (ends - counts), counts))
+    names = pa.array([one.name for one in listed], pa.string())
+    name_of = pa.array(np.repeat(np.arange(len(listed)), counts))
+    columns = [
+        names.take(name_of)
+        if field.name == "table_schema"
+        else pa.concat_arrays([group.column(field.name) for group in groups]).take(places)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _schema(*columns: str, **others: pa.DataType) -> pa.Schema:
+    return pa.schema([(column, others.get(column, pa.string())) for column in columns])
+
+
+_NAMED_TABLES: dict[str, tuple[str, pa.Schema, _NamedRows]] = {
+    "schemata": ("the databases", _schema("catalog_name", "schema_name"), schemata_rows),
+    "tables": (
+        "the tables of all databases",
+        _schema("table_catalog", "table_schema", "table_name", "table_type", "table_comment"),
+        tables_rows,
+    ),
+    "columns": (
+        "the columns of all tables",
+        _schema(
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+            "ordinal_position",
+            "is_nullable",
+            "data_type",
+            ordinal_position=pa.int32(),
+        ),
+        columns_rows,
     ),
 }

@@ -110,11 +110,7 @@ class _Columns:
             return None
         names = tuple(item.alias or column for item, column in zip(items, known, strict=True))
         return ShortStatement(
-            columns=known,
-            names=names,
-            conditions=conditions,
-            limit=self._text.limit,
-            shape=self._text.shape,
+            columns=known, names=names, conditions=conditions, limit=self._text.limit, shape=self._text.shape
         )
 
     def _column(self, path: tuple[str, ...]) -> str | None:

@@ -25,8 +25,7 @@ from readers import METADATA_FILE_NAME, check_lost_pages, load_machine, survive_
 from service.base.errors import LimitExceededError, QueryCancelledError, QueryError, query_error_of
 from service.base.settings import UNLIMITED, Settings
 from service.query.engines.registry import open_engines
-from service.query.engines.workers.channel import Channel, ChannelClosedError, Frame
-from service.query.engines.workers.messages import End
+from service.query.engines.workers.channel import Channel, ChannelClosedError, End, Frame
 from service.query.engines.workers.worker import limit_memory, yield_to_the_server
 from service.query.running.session import Session
 from service.tasks.write.progress import TargetSize, temporary_bytes

@@ -25,8 +25,8 @@ from service.base.errors import (
 )
 from service.base.principal import Principal
 from service.base.settings import Settings, bytes_of
-from service.query.engines.workers.limits import engine_settings, worker_memory_bytes
-from service.query.running.lifecycle import QueryState
+from service.query.engines.workers.pool import engine_settings, worker_memory_bytes
+from service.query.running.run import QueryState
 from service.query.serving.registry import slot_limits
 from service.tasks.write.serving.targets import WriteRoot
 from service.tasks.write.serving.write import Write, WriteOrder, WriteRecord

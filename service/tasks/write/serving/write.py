@@ -35,10 +35,9 @@ from service.base.errors import (
 from service.base.principal import Identity
 from service.base.settings import Settings
 from service.query.engines.engine import task_folder
-from service.query.engines.workers.channel import Channel, ChannelClosedError, Frame
+from service.query.engines.workers.channel import Channel, ChannelClosedError, End, Frame
 from service.query.engines.workers.forks import ENVIRONMENT
-from service.query.engines.workers.messages import End
-from service.query.running.lifecycle import Lifecycle, QueryState
+from service.query.running.run import Lifecycle, QueryState
 from service.query.serving.elsewhere import KnownDatabase
 from service.tasks.write.serving.targets import Target
 from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask, report_of

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from catalog.predicate import ANYTHING
+from catalog.scan import ANYTHING
 from service.base.errors import QueryError
 from service.query.running.request import QueryRequest
 from tests.support.answers import comparable

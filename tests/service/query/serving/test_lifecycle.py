@@ -7,8 +7,8 @@ import time
 import pytest
 
 from service.base.errors import EngineError, QueryCancelledError, QueryTimeoutError, ReaderStalledError
-from service.query.running.lifecycle import Lifecycle, QueryState
-from service.query.serving.attendance import Attendance
+from service.query.running.run import Lifecycle, QueryState
+from service.query.serving.query import Attendance
 
 NOW = time.monotonic()
 

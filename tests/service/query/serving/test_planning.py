@@ -12,12 +12,12 @@ import httpx
 import pytest
 
 from catalog import Catalog, Database, Predicate, Scan, connect
-from catalog.predicate import ANYTHING
+from catalog.scan import ANYTHING
 from catalog.statetables import StatesTable
 from service.base.settings import Settings
 from service.doors.app import create_app
 from service.query.engines.duckdb.engine import DuckDBEngine
-from service.query.engines.workers.messages import plan_of, task_content
+from service.query.engines.workers.channel import plan_of, task_content
 from service.query.sql import planner
 from service.query.sql.planner import plan
 from service.query.sql.remembered import RememberedQueries

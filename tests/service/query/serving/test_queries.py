@@ -20,12 +20,11 @@ from service.base.principal import ANYBODY
 from service.base.settings import Settings
 from service.doors.app import create_app
 from service.query.engines.duckdb.engine import DuckDBEngine
-from service.query.running.lifecycle import QueryState
 from service.query.running.request import QueryRequest
+from service.query.running.run import QueryState
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries
-from service.query.serving.results import SpooledResults
-from service.query.serving.spool import Spool
+from service.query.serving.results import Spool, SpooledResults
 from service.query.sql.plan import is_lookup
 from service.query.sql.planner import plan
 from tests.support.paths import DATA

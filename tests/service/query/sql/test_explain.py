@@ -13,7 +13,7 @@ from catalog import connect
 from catalog.cache.states import StateCache
 from service.base.settings import InvalidSettingError, Settings
 from service.doors.cli.sources import cache_of
-from service.query.sql.explain import ScanExplanation, explanation_of
+from service.query.sql.plan import ScanExplanation, explanation_of
 from service.query.sql.planner import plan
 from tests.service.conftest import FLINK, NATIVE, Asker
 from tests.support.damaged import remove, write_in_files

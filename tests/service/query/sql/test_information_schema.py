@@ -11,15 +11,15 @@ import pytest
 
 from catalog.cache.states import StateCache
 from catalog.catalog import Catalog, Root
-from service.query.sql.schemas.information_schema import (
+from service.query.sql.schemas.named import (
     Tables,
     columns_rows,
     information_schema_table,
+    listed_schemas,
     schemata_rows,
     tables_of,
     tables_rows,
 )
-from service.query.sql.schemas.named import listed_schemas
 from tests.support.paths import DATA
 
 FLINK = DATA / "flink" / "2.3.0"

@@ -12,7 +12,7 @@ import pytest
 
 from catalog import connect
 from readers.jsontext import json_text
-from service.query.sql.explain import explanation_of
+from service.query.sql.plan import explanation_of
 from service.query.sql.planner import plan
 from tests.service.conftest import Asker
 from tests.support.paths import DATA

@@ -27,14 +27,10 @@ What depends on the order of the rows does so on both engines: sums of floating-
 docs/tables.md lists.
 
     table.py       all expressions that are translated, and their handlers
-    terms.py       calls, casts and literals of Spark's SQL, and `translate`, which finds the handler
-    names.py       columns, fields, elements, literals
-    arithmetic.py  operators, intervals, rounding
+    terms.py       calls, casts and literals of Spark's SQL, and `translate`, which finds the handler; columns, fields, elements, literals
     conditions.py  comparisons, logic, subqueries, CASE, the order of rows
-    casts.py       CAST and TRY_CAST
-    texts.py       functions of texts
-    times.py       functions of dates and timestamps
-    nested.py      lists, maps and structs
+    casts.py       CAST and TRY_CAST; operators, intervals, rounding
+    texts.py       functions of texts, dates and timestamps; lists, maps and structs
     trino.py       the macros of Trino's dialect
     aggregates.py  aggregates and windows
 """

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from service.base.errors import NotOnSparkError
 from service.query.engines.spark.expressions.conditions import ordered, truth
-from service.query.engines.spark.expressions.names import same_kind
 from service.query.engines.spark.expressions.terms import (
     BIGINT,
     BOOLEAN,
@@ -24,6 +23,7 @@ from service.query.engines.spark.expressions.terms import (
     if_else,
     knows,
     number_of,
+    same_kind,
     shown,
     text_of,
     translate,

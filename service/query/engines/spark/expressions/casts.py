@@ -1,7 +1,11 @@
-"""CAST and TRY_CAST."""
+"""CAST and TRY_CAST.
+
+Arithmetic: operators, intervals, rounding.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -19,12 +23,18 @@ from service.query.engines.spark.expressions.terms import (
     Scope,
     as_floating,
     as_type,
+    binary,
     call,
+    cast,
+    if_else,
+    instant_of,
     knows,
     microseconds,
+    number_literal,
     number_of,
     only_if,
     parsed,
+    shown,
     text_of,
     translate,
 )
@@ -32,9 +42,12 @@ from service.query.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,
     Term,
+    common_type,
     decimal,
+    digits_of,
     is_integer,
     is_nanoseconds,
+    is_number,
     spark_name,
 )
 
@@ -188,7 +201,247 @@ _CAST_TYPES = {
 }
 
 
+_INTERVALS = frozenset({"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+def _neg(node: exp.Expr, scope: Scope) -> Term:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return number_literal(node.this.name, "-")
+    value = translate(node.this, scope)
+    if not is_number(value.type):
+        raise NotOnSparkError(f"-{value.type}")
+    return Term(exp.Neg(this=exp.Paren(this=value.node)), value.type)
+
+
+def _arithmetic(kind: type[exp.Binary]) -> Handler:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
+        knows(node, "this", "expression")
+        left, right = _operand(node.this, scope), _operand(node.args["expression"], scope)
+        if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
+            return _moved(kind, left, right)
+        if pa.types.is_temporal(left.type) or pa.types.is_temporal(right.type):
+            return _dates(kind, left, right)
+        if not (is_number(left.type) and is_number(right.type)):
+            raise NotOnSparkError(f"{left.type} {node.key.upper()} {right.type}")
+        common = common_type(left, right)
+        if is_integer(common) or pa.types.is_floating(common):
+            made = binary(kind, cast(left, common), cast(right, common))
+            return Term(as_type(made, common) if common == HUGEINT else made, common)
+        return _decimals(kind, left, right)
+
+    return handle
+
+
+def _operand(node: exp.Expr, scope: Scope) -> Term | exp.Interval:
+    return _interval(node) if isinstance(node, exp.Interval) else translate(node, scope)
+
+
+def _interval(node: exp.Interval) -> exp.Interval:
+    unit = node.args.get("unit")
+    number = node.this
+    if not isinstance(unit, exp.Var) or not isinstance(number, exp.Literal):
+        raise NotOnSparkError("an INTERVAL that is not a number and a unit")
+    name = unit.name.upper().removesuffix("S")
+    if name not in _INTERVALS or not re.fullmatch(r"-?\d{1,9}", number.name):
+        raise NotOnSparkError(f"INTERVAL {number.name} {name}")
+    return exp.Interval(this=text_of(number.name), unit=exp.var(name))
+
+
+def _moved(kind: type[exp.Binary], left: Term | exp.Interval, right: Term | exp.Interval) -> Term:
+    """Translate a date or timestamp plus or minus an interval."""
+    if isinstance(left, exp.Interval):
+        left, right = right, left
+        if kind is not exp.Add:
+            raise NotOnSparkError("INTERVAL - anything")
+    if isinstance(left, exp.Interval) or not isinstance(right, exp.Interval):
+        raise NotOnSparkError("INTERVAL beside INTERVAL")
+    if kind not in (exp.Add, exp.Sub):
+        raise NotOnSparkError(f"{kind.key.upper()} of INTERVAL")
+    return Term(binary(kind, instant_of(left), right), TIMESTAMP)
+
+
+def _dates(kind: type[exp.Binary], left: Term, right: Term) -> Term:
+    if kind is exp.Sub and left.type == DATE and right.type == DATE:
+        return Term(as_type(call("datediff", left.node, right.node), BIGINT), BIGINT)
+    if kind in (exp.Add, exp.Sub) and left.type == DATE and is_integer(right.type):
+        name = "date_add" if kind is exp.Add else "date_sub"
+        return Term(call(name, left.node, as_type(right.node, INTEGER)), DATE)
+    raise NotOnSparkError(f"{left.type} {kind.key.upper()} {right.type}")
+
+
+def _decimals(kind: type[exp.Binary], left: Term, right: Term) -> Term:
+    (first, scale), (second, other) = digits_of(left.type), digits_of(right.type)
+    if kind is exp.Mul:
+        result = decimal(first + second, scale + other)
+        decimal(first + second + 1, scale + other)  # Spark's product has a digit more, which must fit, too
+    else:
+        result = decimal(max(first - scale, second - other) + max(scale, other) + 1, max(scale, other))
+    operands = (
+        as_type(typed.node, decimal(*digits))
+        for typed, digits in ((left, (first, scale)), (right, (second, other)))
+    )
+    return Term(as_type(binary(kind, *operands), result), result)
+
+
+def _division(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "this", "expression", "typed", "safe")
+    left, right = translate(node.this, scope), translate(node.args["expression"], scope)
+    if not (is_number(left.type) and is_number(right.type)):
+        raise NotOnSparkError(f"{left.type} / {right.type}")
+    common = (
+        common_type(left, right)
+        if pa.types.is_floating(left.type) or pa.types.is_floating(right.type)
+        else DOUBLE
+    )
+    return Term(_divided(cast(left, common), cast(right, common), common, right), common)
+
+
+def _divided(left: exp.Expr, right: exp.Expr, kind: pa.DataType, divisor: Term | None = None) -> exp.Expr:
+    """Return a division by the rules of IEEE 754: by zero it is ±infinity or NaN. Spark raises an error by zero."""
+    quotient = binary(exp.Div, left, right)
+    if kind != DOUBLE:
+        quotient = as_type(binary(exp.Div, as_type(left, DOUBLE), as_type(right, DOUBLE)), kind)
+    if divisor is not None and divisor.integer:  # a literal that is not zero
+        return quotient
+    zero = exp.EQ(this=right.copy(), expression=as_type(number_of(0), kind))
+    infinity = as_type(text_of("Infinity"), kind)
+    if divisor is None or pa.types.is_floating(divisor.type):
+        # -0.0 = 0.0, so only its text shows the sign.
+        negative = exp.EQ(this=as_type(right.copy(), TEXT), expression=text_of("-0.0"))
+        infinity = if_else(negative, as_type(text_of("-Infinity"), kind), infinity)
+    # The product has the right sign, and is NaN for 0 / 0.
+    return if_else(zero, binary(exp.Mul, left.copy(), infinity), quotient)
+
+
+def _whole(kind: type[exp.Binary]) -> Handler:
+    """Return a handler for `//` or `%` of integers; by zero both engines raise an error."""
+
+    def handle(node: exp.Expr, scope: Scope) -> Term:
+        knows(node, "this", "expression")
+        left, right = translate(node.this, scope), translate(node.args["expression"], scope)
+        common = common_type(left, right)
+        if not is_integer(common) or (kind is exp.IntDiv and common == HUGEINT):
+            raise NotOnSparkError(f"{left.type} {node.key.upper()} {right.type}")
+        made = binary(kind, cast(left, common), cast(right, common))
+        if kind is exp.IntDiv:
+            made = call("div", cast(left, common), cast(right, common))
+        return Term(as_type(made, common), common)
+
+    return handle
+
+
+def _bits(kind: type[exp.Binary]) -> Handler:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
+        knows(node, "this", "expression")
+        left, right = translate(node.this, scope), translate(node.args["expression"], scope)
+        common = common_type(left, right)
+        if not pa.types.is_signed_integer(common):
+            raise NotOnSparkError(f"{left.type} {node.key.upper()} {right.type}")
+        return Term(binary(kind, cast(left, common), cast(right, common)), common)
+
+    return handle
+
+
+def _abs(node: exp.Expr, scope: Scope) -> Term:
+    value = _numeric(node, scope)
+    return Term(call("abs", value.node), value.type)
+
+
+def _sign(node: exp.Expr, scope: Scope) -> Term:
+    value = _numeric(node, scope)
+    return Term(as_type(call("sign", as_type(value.node, DOUBLE)), pa.int8()), pa.int8())
+
+
+def _sqrt(node: exp.Expr, scope: Scope) -> Term:
+    return Term(call("sqrt", cast(_numeric(node, scope), DOUBLE)), DOUBLE)
+
+
+def _isnan(node: exp.Expr, scope: Scope) -> Term:
+    value = _numeric(node, scope)
+    if not pa.types.is_floating(value.type):
+        raise NotOnSparkError(f"isnan() of {value.type}")
+    # Spark's isnan(NULL) is false.
+    return Term(
+        if_else(exp.Is(this=value.node, expression=exp.Null()), exp.Null(), call("isnan", value.node.copy())),
+        BOOLEAN,
+    )
+
+
+def _numeric(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "this")
+    value = translate(node.this, scope)
+    if not is_number(value.type):
+        raise NotOnSparkError(f"{shown(node)} of {value.type}")
+    return Term(value.node, value.type)
+
+
+def _round(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "this", "decimals")
+    value, places = translate(node.this, scope), node.args.get("decimals")
+    digits = 0
+    if places is not None:
+        if not (isinstance(places, exp.Literal) and places.is_int):
+            raise NotOnSparkError("round() to anything but a number of digits")
+        digits = int(places.name)
+    if is_integer(value.type):
+        return Term(value.node, value.type)
+    if pa.types.is_decimal(value.type):
+        precision, scale = digits_of(value.type)
+        result = decimal(precision, min(digits, scale))
+        return Term(as_type(call("round", value.node, number_of(min(digits, scale))), result), result)
+    if value.type != DOUBLE or digits > 15:
+        raise NotOnSparkError(f"round() of {value.type} to {digits} digits")
+    if places is None:
+        return Term(_signed(call("round", value.node), value.node), DOUBLE)
+    factor = as_type(text_of(f"1e{digits}"), DOUBLE)
+    scaled = call("round", binary(exp.Mul, value.node, factor))
+    return Term(_signed(binary(exp.Div, scaled, factor.copy()), value.node), DOUBLE)
+
+
+def _signed(rounded: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """Return a rounded DOUBLE with the sign of the value where it is zero: Spark rounds by numbers that have no -0.0."""
+    zero = as_type(text_of("0.0"), DOUBLE)
+    is_zero = exp.EQ(this=exp.Paren(this=rounded.copy()), expression=zero)
+    return if_else(is_zero, binary(exp.Mul, call("signum", value.copy()), zero.copy()), rounded)
+
+
+def _whole_number(name: str) -> Handler:
+    """Return a handler for `ceil` or `floor`: Spark's return BIGINTs, so large DOUBLEs need a case of their own."""
+
+    def handle(node: exp.Expr, scope: Scope) -> Term:
+        value = _numeric(node, scope)
+        if is_integer(value.type):
+            return Term(cast(value, DOUBLE), DOUBLE)
+        if pa.types.is_decimal(value.type):
+            result = decimal(value.type.precision, 0)
+            return Term(as_type(call(name, value.node), result), result)
+        if value.type != DOUBLE:
+            raise NotOnSparkError(f"{name}() of {value.type}")
+        # From 2**52 on, every DOUBLE is a whole number.
+        small = exp.LT(this=call("abs", value.node), expression=as_type(text_of("4503599627370496"), DOUBLE))
+        rounded = _signed(as_type(call(name, value.node.copy()), DOUBLE), value.node)
+        return Term(if_else(small, rounded, value.node.copy()), DOUBLE)
+
+    return handle
+
+
 HANDLERS: dict[type[exp.Expr], Handler] = {
+    exp.Abs: _abs,
+    exp.Add: _arithmetic(exp.Add),
+    exp.BitwiseAnd: _bits(exp.BitwiseAnd),
+    exp.BitwiseOr: _bits(exp.BitwiseOr),
     exp.Cast: _cast,
+    exp.Ceil: _whole_number("ceil"),
+    exp.Div: _division,
+    exp.Floor: _whole_number("floor"),
+    exp.IntDiv: _whole(exp.IntDiv),
+    exp.IsNan: _isnan,
+    exp.Mod: _whole(exp.Mod),
+    exp.Mul: _arithmetic(exp.Mul),
+    exp.Neg: _neg,
+    exp.Round: _round,
+    exp.Sign: _sign,
+    exp.Sqrt: _sqrt,
+    exp.Sub: _arithmetic(exp.Sub),
     exp.TryCast: _cast,
 }

@@ -79,8 +79,7 @@ def _in(node: exp.Expr, scope: Scope) -> Term:
         return negated(node, exp.In(this=cast(value, value.type), query=exp.Subquery(this=inner)))
     options = [translate(option, scope) for option in node.expressions]
     made = exp.In(
-        this=_side(value, *options),
-        expressions=[_side(option, value, *options) for option in options],
+        this=_side(value, *options), expressions=[_side(option, value, *options) for option in options]
     )
     return negated(node, made)
 

@@ -6,25 +6,13 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from service.query.engines.spark.expressions import (
-    aggregates,
-    arithmetic,
-    casts,
-    conditions,
-    names,
-    nested,
-    texts,
-    times,
-)
+from service.query.engines.spark.expressions import aggregates, casts, conditions, terms, texts
 from service.query.engines.spark.expressions.terms import Handler
 
 HANDLERS: Mapping[type[exp.Expr], Handler] = {
     **aggregates.HANDLERS,
-    **arithmetic.HANDLERS,
     **casts.HANDLERS,
     **conditions.HANDLERS,
-    **names.HANDLERS,
-    **nested.HANDLERS,
+    **terms.HANDLERS,
     **texts.HANDLERS,
-    **times.HANDLERS,
 }

@@ -1,6 +1,13 @@
-"""Functions of texts."""
+"""Functions of texts.
+
+Functions of dates and timestamps.
+
+Lists, maps and structs.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pyarrow as pa
 from sqlglot import exp
@@ -10,18 +17,35 @@ from service.query.engines.spark.expressions.conditions import negated
 from service.query.engines.spark.expressions.terms import (
     BIGINT,
     BOOLEAN,
+    DATE,
+    DOUBLE,
     TEXT,
     Handler,
     Scope,
     as_type,
+    binary,
     call,
+    cast,
+    if_else,
+    instant_of,
     knows,
+    number_of,
     only_if,
+    same_kind,
     shown,
     text_of,
+    thousandths,
     translate,
 )
-from service.query.engines.spark.types import Term, is_integer
+from service.query.engines.spark.expressions.trino import MACROS
+from service.query.engines.spark.types import (
+    TIMESTAMP,
+    Term,
+    common_type,
+    is_integer,
+    is_nanoseconds,
+    is_nested,
+)
 
 # Letters that Java's toLowerCase and toUpperCase change into several, or into another one at the end of a word.
 _ODD_LOWER = "[\\u0130\\u03A3]"
@@ -155,23 +179,204 @@ def _digest(name: str) -> Handler:
     return handle
 
 
+_TRUNCATED_TO = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+def _part(name: str, shift: int = 0) -> Callable[[exp.Expr], exp.Expr]:
+    def made(instant: exp.Expr) -> exp.Expr:
+        number = call(name, instant)
+        return as_type(binary(exp.Add, number, number_of(shift)) if shift else number, BIGINT)
+
+    return made
+
+
+# Spark counts days of the week from Sunday = 1 (`dayofweek`) or Monday = 0 (`weekday`); DuckDB from Sunday = 0 (DOW) or
+# Monday = 1 (ISODOW).
+_PARTS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
+    "YEAR": _part("year"),
+    "QUARTER": _part("quarter"),
+    "MONTH": _part("month"),
+    "WEEK": _part("weekofyear"),
+    "DAY": _part("day"),
+    "HOUR": _part("hour"),
+    "MINUTE": _part("minute"),
+    "SECOND": _part("second"),
+    "DOY": _part("dayofyear"),
+    "DAYOFYEAR": _part("dayofyear"),
+    "DOW": _part("dayofweek", -1),
+    "DAYOFWEEK": _part("dayofweek", -1),
+    "ISODOW": _part("weekday", 1),
+}
+
+
+def _extract(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "this", "expression")
+    unit = node.this.name.upper()
+    value = translate(node.args["expression"], scope)
+    if unit == "EPOCH":
+        return _epoch_of(value)
+    if unit not in _PARTS:
+        raise NotOnSparkError(f"extract({unit})")
+    return Term(_PARTS[unit](instant_of(value)), BIGINT)
+
+
+def _part_call(unit: str) -> Handler:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
+        knows(node, "this")
+        return Term(_PARTS[unit](instant_of(translate(node.this, scope))), BIGINT)
+
+    return handle
+
+
+def _epoch(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "this")
+    return _epoch_of(translate(node.this, scope))
+
+
+def _epoch_of(value: Term) -> Term:
+    # Spark's own functions of the epoch take timestamps with a zone; the session's zone is UTC.
+    micros = call("unix_micros", as_type(instant_of(value), pa.timestamp("us", tz="UTC")))
+    return Term(binary(exp.Div, as_type(micros, DOUBLE), as_type(text_of("1e6"), DOUBLE)), DOUBLE)
+
+
+def _epoch_ms(node: exp.Expr, scope: Scope) -> Term:
+    """Translate `epoch_ms(timestamp)`, which sqlglot parses as the function that makes a timestamp of a number."""
+    knows(node, "this", "scale")
+    value, scale = translate(node.this, scope), node.args.get("scale")
+    if (
+        scale is None
+        or scale.name != "3"
+        or not pa.types.is_timestamp(value.type)
+        or is_nanoseconds(value.type)
+    ):
+        raise NotOnSparkError("this conversion of an epoch")
+    micros = call("unix_micros", as_type(instant_of(value), pa.timestamp("us", tz="UTC")))
+    return Term(thousandths(micros), BIGINT)
+
+
+def _date_trunc(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "this", "unit")
+    unit = node.args["unit"].name.upper()
+    if unit not in _TRUNCATED_TO:
+        raise NotOnSparkError(f"date_trunc({unit})")
+    instant = as_type(instant_of(translate(node.this, scope)), pa.timestamp("us", tz="UTC"))
+    return Term(as_type(call("date_trunc", text_of(unit), instant), TIMESTAMP), TIMESTAMP)
+
+
+def _date_diff(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "this", "expression", "unit", "date_part_boundary")
+    later, earlier = translate(node.this, scope), translate(node.args["expression"], scope)
+    if node.args["unit"].name.upper() != "DAY":
+        raise NotOnSparkError(f"date_diff({node.args['unit'].name})")
+    # DuckDB counts the midnights between two instants: only their dates matter.
+    days = (as_type(instant_of(value), DATE) for value in (later, earlier))
+    return Term(as_type(call("datediff", *days), BIGINT), BIGINT)
+
+
+def _struct(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "expressions")
+    arguments: list[exp.Expr] = []
+    fields: list[tuple[str, pa.DataType]] = []
+    for item in node.expressions:
+        if not isinstance(item, exp.PropertyEQ):
+            raise NotOnSparkError("a struct without names")
+        value = translate(item.args["expression"], scope)
+        if value.type == pa.null():
+            raise NotOnSparkError("a struct of an untyped NULL")
+        fields.append((item.this.name, value.type))
+        arguments += [text_of(item.this.name), value.node]
+    return Term(call("named_struct", *arguments), pa.struct(fields))
+
+
+def _array(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "expressions", "bracket_notation", "value_constructor")
+    values = [translate(value, scope) for value in node.expressions]
+    if not values:
+        raise NotOnSparkError("an empty list")
+    common = common_type(*values)
+    return Term(call("array", *(cast(value, common) for value in values)), pa.list_(common))
+
+
+def _contains(node: exp.Expr, scope: Scope) -> Term:
+    """Translate `list_contains`; `contains` of a text is another node."""
+    knows(node, "this", "expression")
+    whole, item = translate(node.this, scope), translate(node.args["expression"], scope)
+    if not pa.types.is_list(whole.type) or is_nested(whole.type.value_type):
+        raise NotOnSparkError(f"list_contains() of {whole.type}")
+    found = call(
+        "array_contains", whole.node, cast(same_kind(item, whole.type.value_type), whole.type.value_type)
+    )
+    # NULL only if the list or the item is: Spark answers NULL also for a list that has NULLs and not the item.
+    missing = exp.Or(
+        this=exp.Is(this=whole.node.copy(), expression=exp.Null()),
+        expression=exp.Is(this=item.node.copy(), expression=exp.Null()),
+    )
+    return Term(if_else(missing, exp.Null(), call("coalesce", found, exp.false())), BOOLEAN)
+
+
+def _map_part(name: str) -> Handler:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
+        knows(node, "this")
+        value = translate(node.this, scope)
+        if not pa.types.is_map(value.type):
+            raise NotOnSparkError(f"{name}() of {value.type}")
+        kind = value.type.key_type if name == "map_keys" else value.type.item_type
+        return Term(call(name, value.node), pa.list_(kind))
+
+    return handle
+
+
+def _named_call(node: exp.Expr, scope: Scope) -> Term:
+    """Translate a function for which sqlglot has no class."""
+    name = node.name.lower()
+    if name in MACROS:
+        return MACROS[name](node, scope)
+    if name not in _NAMED or len(node.expressions) != 1:
+        raise NotOnSparkError(shown(node))
+    return _map_part(name)(exp.Func(this=node.expressions[0]), scope)
+
+
+_NAMED = frozenset({"map_values"})
+
+
 HANDLERS: dict[type[exp.Expr], Handler] = {
+    exp.Anonymous: _named_call,
+    exp.Array: _array,
+    exp.ArrayContains: _contains,
     exp.ArraySize: _size,
     exp.Concat: _concat,
     exp.ConcatWs: _concat_ws,
     exp.Contains: _text_call("contains", BOOLEAN, "this", "expression"),
     exp.DPipe: _joined,
+    exp.DateDiff: _date_diff,
+    exp.DateTrunc: _date_trunc,
+    exp.Day: _part_call("DAY"),
+    exp.DayOfWeek: _part_call("DOW"),
+    exp.DayOfWeekIso: _part_call("ISODOW"),
+    exp.DayOfYear: _part_call("DOY"),
     exp.EndsWith: _text_call("endswith", BOOLEAN, "this", "expression"),
+    exp.Extract: _extract,
+    exp.Hour: _part_call("HOUR"),
     exp.Left: _end_of_text("left"),
     exp.Length: _length,
     exp.Like: _like,
     exp.Lower: _changed_case("lower", _ODD_LOWER),
     exp.MD5: _digest("md5"),
+    exp.MapKeys: _map_part("map_keys"),
+    exp.Minute: _part_call("MINUTE"),
+    exp.Month: _part_call("MONTH"),
+    exp.Quarter: _part_call("QUARTER"),
     exp.Replace: _text_call("replace", TEXT, "this", "expression", "replacement"),
     exp.Right: _end_of_text("right"),
     exp.SHA2: _digest("sha2"),
+    exp.Second: _part_call("SECOND"),
     exp.StartsWith: _text_call("startswith", BOOLEAN, "this", "expression"),
     exp.StrPosition: _text_call("instr", BIGINT, "this", "substr"),
+    exp.Struct: _struct,
     exp.Substring: _substring,
+    exp.TimeToUnix: _epoch,
+    exp.TimestampTrunc: _date_trunc,
+    exp.UnixToTime: _epoch_ms,
     exp.Upper: _changed_case("upper", _ODD_UPPER),
+    exp.Year: _part_call("YEAR"),
 }

@@ -20,7 +20,7 @@ from service.base.errors import MemoryExceededError
 from service.base.settings import Settings
 from service.doors.app import create_app
 from service.doors.http.api.buffer import AnswerBuffer
-from service.query.serving.spool import Spool
+from service.query.serving.results import Spool
 from service.query.sql.types import Column
 from tests.support.examples import examples
 from tests.support.paths import DATA

@@ -16,7 +16,7 @@ import pytest
 
 from catalog import Catalog, connect, statetables
 from catalog.cache.states import StateCache
-from catalog.predicate import ANYTHING
+from catalog.scan import ANYTHING
 from catalog.statetables import StateTable
 from readers.errors import ReaderError
 from readers.jsontext import json_text
@@ -25,7 +25,7 @@ from service.base.settings import Settings
 from service.query.engines.duckdb.cached import OpenCacheFile
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.engine import Progress
-from service.query.engines.workers.messages import plan_of, task_content
+from service.query.engines.workers.channel import plan_of, task_content
 from service.query.sql.planner import plan
 from tests.support.expected import Snapshot
 from tests.support.lookups import Lookups

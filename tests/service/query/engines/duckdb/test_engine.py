@@ -18,8 +18,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from catalog.predicate import ANYTHING, Predicate
-from catalog.scan import Scan, Split
+from catalog.scan import ANYTHING, Predicate, Scan, Split
 from catalog.table import FactsTable, Table
 from readers.errors import CorruptDataError
 from readers.storage.location import ReadCounter

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Catalog, connect
-from catalog.predicate import ANYTHING
+from catalog.scan import ANYTHING
 from service.base.errors import QueryError
 from service.base.settings import Settings
 from service.query.engines.duckdb.engine import DuckDBEngine

@@ -19,7 +19,7 @@ from catalog.table import FactsTable
 from service.base.settings import Settings
 from service.query.encode.columns import json_column
 from service.query.engines.duckdb.engine import DuckDBEngine
-from service.query.engines.duckdb.unchanged import as_they_are, unchanged_columns
+from service.query.engines.duckdb.guard import as_they_are, unchanged_columns
 from service.query.sql.plan import Plan, TableReference
 from service.query.sql.planner import plan
 from tests.service.conftest import FLINK, NATIVE

@@ -25,8 +25,8 @@ from service.base.settings import Settings
 from service.query.encode import json_rows
 from service.query.engines.registry import open_engines
 from service.query.engines.workers import WorkerEngine
-from service.query.running.lifecycle import QueryState
 from service.query.running.request import QueryRequest
+from service.query.running.run import QueryState
 from service.query.serving.registry import Queries
 from service.query.sql.edits import quoted
 from tests.support.paths import DATA

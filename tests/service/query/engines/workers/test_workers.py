@@ -42,11 +42,10 @@ from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.workers import WorkerEngine
 from service.query.engines.workers import engine as engine_module
 from service.query.engines.workers import pool as pool_module
-from service.query.engines.workers.channel import Channel, ChannelClosedError, Frame
+from service.query.engines.workers.channel import Channel, ChannelClosedError, End, Frame, small_batches
 from service.query.engines.workers.forks import ForkServer
-from service.query.engines.workers.messages import End, small_batches
-from service.query.running.lifecycle import QueryState
 from service.query.running.request import QueryRequest
+from service.query.running.run import QueryState
 from service.query.serving.registry import Queries
 from service.query.sql.plan import ReadStatement
 from service.query.sql.planner import plan
@@ -451,7 +450,7 @@ import sys, time, threading
 from catalog import connect
 from service.query.serving.registry import Queries
 from service.query.running.request import QueryRequest
-from service.query.running.lifecycle import QueryState
+from service.query.running.run import QueryState
 from service.base.settings import Settings
 from service.query.engines.workers import WorkerEngine
 from service.query.engines.workers import engine as engine_module

@@ -1,4 +1,8 @@
-"""`UpstreamTables`: the tables of a savepoint by the names of Flink's State Catalog.
+"""How a column of Flink's State Catalog comes from a column of ours.
+
+`RenamedTable`: one of our tables with other columns and another name.
+
+`UpstreamTables`: the tables of a savepoint by the names of Flink's State Catalog.
 
 A database there has tables of what its connector can read. Here they are of all states, with these limits of theirs: of timers and
 of the bookkeeping of merging windows there are none, and of two tables of one name the first one counts. All the rest is in our own
@@ -11,27 +15,207 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.facts.statemeta import OPERATORS
 from catalog.references import SavepointReference
+from catalog.scan import ANYTHING, DerivedSplit, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import StateTable, TableState, UnreadOperator
-from catalog.table import FactsTable, Table
-from catalog.upstream.columns import Column, filled, same, window
-from catalog.upstream.renamed import RenamedTable
+from catalog.table import Extent, FactsTable, Table
 from catalog.wide.table import WideTable
 from readers import (
+    OUT_OF_RANGE,
     ROW_KIND,
     SUBTASK,
+    UNDECODED,
     Operator,
     Savepoint,
     State,
     StateKind,
     VoidNamespaceSerializer,
+    conform,
     is_keyed,
 )
+
+if TYPE_CHECKING:
+    from readers import StateSize
+
+
+_WINDOW_FIELDS = ("window_start", "window_end")
+
+
+class Form(Enum):
+    """What is done to the values of a column."""
+
+    SAME = "nothing"
+    WINDOW = "the fields of windows get other names"
+    FILLED = "a key without a list or map has an empty one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a renamed table.
+
+    Attributes:
+        name: of the column.
+        type: of the column.
+        source: the column of our table.
+        form: what is done to its values.
+        path: the names of the fields that lead from the source to the value.
+        beside: columns of our table that say why a value is NULL.
+    """
+
+    name: str
+    type: pa.DataType
+    source: str
+    form: Form = Form.SAME
+    path: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns of our table that it is made from."""
+        return (self.source, *self.beside)
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the column from rows of our table."""
+        array = batch.column(batch.schema.get_field_index(self.source))
+        for name in self.path:
+            array = pc.struct_field(array, name)
+        if self.form is Form.WINDOW:
+            children = [array.field(index) for index in range(array.type.num_fields)]
+            return pa.StructArray.from_arrays(children, fields=list(self.type), mask=array.is_null())
+        if self.form is Form.FILLED:
+            return _filled(array, [batch.column(batch.schema.get_field_index(name)) for name in self.beside])
+        return conform(array, self.type)
+
+
+def same(name: str, field: pa.Field) -> Column:
+    """Return a column that only has another name."""
+    return Column(name=name, type=field.type, source=field.name)
+
+
+def window(name: str, field: pa.Field) -> Column:
+    """Return the column of windows: those of time have `window_start` and `window_end` there."""
+    kind = field.type
+    if not pa.types.is_struct(kind) or [one.name for one in kind] != ["start", "end"]:
+        return same(name, field)
+    renamed = pa.struct([pa.field(one, old.type) for one, old in zip(_WINDOW_FIELDS, kind, strict=True)])
+    return Column(name=name, type=renamed, source=field.name, form=Form.WINDOW)
+
+
+def filled(name: str, field: pa.Field, schema: pa.Schema) -> Column:
+    """Return the column of a list or a map of the wide table with this schema."""
+    beside = tuple(one for one in (UNDECODED, OUT_OF_RANGE) if one in schema.names)
+    return Column(name=name, type=field.type, source=field.name, form=Form.FILLED, beside=beside)
+
+
+def _filled(array: pa.Array, beside: list[pa.Array]) -> pa.Array:
+    """Return lists or maps with empty ones in place of NULL, except where a remark says that there is something."""
+    is_told = pa.array(np.zeros(len(array), dtype=np.bool_))
+    for remark in beside:
+        is_told = pc.or_(is_told, remark.is_valid())
+    unknown = pc.and_(array.is_null(), is_told)
+    kind = array.type
+    if pa.types.is_map(kind):
+        return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, type=kind, mask=unknown)
+    return pa.ListArray.from_arrays(array.offsets, array.values, type=kind, mask=unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenamedSplit(DerivedSplit):
+    """A split of our table, with other columns.
+
+    Attributes:
+        columns: of its rows.
+    """
+
+    columns: tuple[Column, ...]
+
+    def elsewhere(self) -> RenamedSplit:
+        return renamed_split(self.origin.elsewhere(), self.columns)
+
+    def narrowed(self, columns: Sequence[str]) -> RenamedSplit:
+        by_name = {column.name: column for column in self.columns}
+        chosen = tuple(by_name[name] for name in columns)
+        sources = dict.fromkeys(source for column in chosen for source in column.sources)
+        return renamed_split(self.origin.narrowed(list(sources)), chosen)
+
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([(column.name, column.type) for column in self.columns])
+        for batch in self.origin.read(counter):
+            arrays = [column.array(batch) for column in self.columns]
+            # Without columns only the number of rows counts, which a batch without arrays would lose.
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
+
+
+def renamed_split(origin: Split, columns: tuple[Column, ...]) -> RenamedSplit:
+    """Return a split with these columns in place of its own."""
+    return RenamedSplit(
+        origin=origin, columns=columns, size_bytes=origin.size_bytes, cached_bytes=origin.cached_bytes
+    )
+
+
+class RenamedTable(Table):
+    """One of our tables with other columns and another name.
+
+    Args:
+        name: as listed.
+        origin: our table.
+        columns: of the table.
+        fixed: conditions that hold for all rows, as values of columns of our table that leave out other rows exactly.
+    """
+
+    def __init__(
+        self, name: str, origin: Table, columns: tuple[Column, ...], fixed: dict[str, Any] | None = None
+    ) -> None:
+        self.name = name
+        self.comment = origin.comment
+        self.origin = origin
+        self._columns = columns
+        self._fixed = fixed or {}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(column.name, column.type) for column in self._columns])
+
+    @cached_property
+    def unquoted(self) -> frozenset[str]:
+        known = self.origin.unquoted
+        return frozenset(
+            column.name for column in self._columns if column.source in known and not column.path
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        return self.origin.size_bytes
+
+    @property
+    def own_size(self) -> StateSize | None:
+        return self.origin.own_size
+
+    @property
+    def extent(self) -> Extent:
+        return self.origin.extent
+
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
+        own = Predicate({name: (value,) for name, value in self._fixed.items()})
+        for column in self._columns:
+            values = predicate.of(column.name)
+            is_same = column.form is Form.SAME and not column.path
+            if values is not None and is_same and column.source not in self._fixed:
+                own = own.and_(column.source, values)
+        scan = self.origin.plan(own, allow_partial=allow_partial)
+        splits = tuple(renamed_split(split, self._columns) for split in scan.splits)
+        return replace(scan, schema=self.schema, splits=splits, counter=ScanCounter())
+
 
 METADATA = "metadata"
 _STATE_KEY, _STATE_WINDOW = "state_key", "state_window"

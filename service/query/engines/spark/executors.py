@@ -1,0 +1,238 @@
+"""Long answers in files that executors write and this service reads.
+
+Both see one folder by the same path. If they do not, an executor cannot write, or its file is not found here: each is an
+error, so an answer never misses rows.
+
+The texts of Spark's errors → errors of the service.
+
+An error on an executor or in its Python comes as the text of a Java exception with traces in it. So all errors are known by
+their texts.
+
+Work of the writers on executors: a task for each parcel.
+
+The thread that asks waits, so that a signal or a cancel can end it at any time; another thread talks to Spark. When the wait ends early,
+the tasks are cancelled, and it takes a while until none of them runs: what they write is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import dataset
+
+import catalog.errors
+import readers
+from catalog.references import SavepointReference
+from service.base.errors import (
+    EngineError,
+    EngineUnavailableError,
+    InvalidQueryError,
+    InvalidValueError,
+    NotOnSparkError,
+    QueryError,
+    query_error_of,
+    without_folders,
+)
+from service.query.engines.duckdb.errors import value_error_of
+from service.query.engines.spark.sessions import Sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+SHARED = "spark_export_directory is to be a folder that executors write to and this service reads, by the same path"
+_BATCH_ROWS = 65_536
+
+
+def written(frame: DataFrame, folder: str) -> DataFrame:
+    """Return a frame with the names of the files to which executors write the rows of another frame."""
+    from service.spark.files import FileWriter
+    from service.spark.types import spark_schema
+
+    return frame.mapInArrow(FileWriter(folder).savepoint, spark_schema(FileWriter.schema))
+
+
+def rows_of_files(folder: Path, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Return the rows of Parquet files, in the order of their names, which is that of the tasks.
+
+    Raises:
+        EngineError: a file is not found.
+    """
+    files = [folder / name for name in sorted(names)]
+    missing = sum(not file.is_file() for file in files)
+    if missing:
+        raise EngineError(
+            f"{missing} of {len(files)} files that executors wrote are not found here", hint=SHARED
+        )
+    return _rows(files)
+
+
+def _rows(files: Iterable[Path]) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        yield from dataset.dataset(str(file), format="parquet").to_batches(batch_size=_BATCH_ROWS)
+
+
+# `service.spark.types` writes errors of ours in this form, Spark those of `raise_error` in that of `_RAISED`.
+_CARRIED = re.compile(r"\[savepoint (?P<kind>\w+)\] (?P<text>[^\n]*)")
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?) is not answered by Spark as by DuckDB")
+_CONDITION = re.compile(r"\[(?P<name>[A-Z][A-Z_]+)(?:\.[A-Z_]+)?\] (?P<text>[^\n]*)")
+# Spark's advice names its own functions and settings, which are of no use here.
+_ADVICE = re.compile(r" (?:Use|If necessary|To return|SQLSTATE:).*", re.DOTALL)
+# Texts of errors after which Spark has to be started, or its server asked, anew.
+_GONE = (
+    "Connection refused",
+    "Py4JNetworkError",
+    "Answer from Java side is empty",
+    "Cannot call methods on a stopped SparkContext",
+    "SparkContext was shut down",
+    "'JavaPackage' object is not callable",
+    "Master removed our application",
+    "All masters are unresponsive",
+    "StatusCode.UNAVAILABLE",
+    "[INVALID_HANDLE.",
+    "[RETRIES_EXCEEDED]",
+)
+_ERRORS: Mapping[str, type[QueryError] | Callable[..., QueryError]] = {
+    "ARITHMETIC_OVERFLOW": InvalidValueError,
+    "BINARY_ARITHMETIC_OVERFLOW": InvalidValueError,
+    "CAST_INVALID_INPUT": InvalidValueError,
+    "CAST_OVERFLOW": InvalidValueError,
+    "DATETIME_OVERFLOW": InvalidValueError,
+    "DIVIDE_BY_ZERO": InvalidValueError,
+    "NUMERIC_VALUE_OUT_OF_RANGE": InvalidValueError,
+    "REMAINDER_BY_ZERO": InvalidValueError,
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS": InvalidValueError,
+    "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": InvalidQueryError,
+}
+
+
+def spark_error_of(text: str) -> QueryError:
+    """Return the error that a text of Spark's means."""
+    carried = _CARRIED.search(text)
+    if carried is not None:
+        return _carried_error(carried["kind"], carried["text"])
+    missing = missing_module(text)
+    if missing:
+        return EngineUnavailableError(
+            f"the workers of Spark have no Python package {missing!r}",
+            hint="install savepointdb on them, or send what it needs with spark.archives",
+            detail=text,
+        )
+    raised = _RAISED.search(text)
+    if raised is not None:
+        return NotOnSparkError(raised["text"])
+    if any(sign in text for sign in _GONE):
+        return EngineUnavailableError("Spark is gone; the next query asks for it anew", detail=text)
+    found = _CONDITION.search(text)
+    name, message = (
+        (found["name"], _ADVICE.sub("", found["text"])) if found else ("", text.partition("\n")[0])
+    )
+    kind = _ERRORS.get(name, EngineError)
+    return kind(f"Spark: {without_folders(message)}", detail=text)
+
+
+def missing_module(text: str) -> str:
+    """Return the name of the Python package that is missing; empty if the error is another."""
+    found = _MISSING_MODULE.search(text)
+    return found["name"] if found is not None else ""
+
+
+def _carried_error(kind: str, text: str) -> QueryError:
+    """Return an error of the readers or the catalog that came as text from another process."""
+    found = getattr(readers, kind, None)
+    if isinstance(found, type) and issubclass(found, readers.ReaderError):
+        return query_error_of(found(text))
+    if kind == "NotWrittenError":
+        return EngineError(f"an executor cannot write {without_folders(text)}", hint=SHARED)
+    if kind == "PartialError":
+        return value_error_of(text)
+    if hasattr(catalog.errors, kind):
+        return query_error_of(catalog.errors.CatalogError(text))
+    return EngineError(without_folders(text), detail=text)
+
+
+_AGAIN_S = 0.2
+# A Python that does not end by itself is killed by Spark after two seconds.
+_PATIENCE_S = 15.0
+
+
+class SparkWork:
+    """The work of some parcels.
+
+    Args:
+        sessions: run it.
+        parcels: the parcels.
+        source: the savepoint that is changed.
+    """
+
+    def __init__(self, sessions: Sessions, parcels: Sequence[bytes], source: SavepointReference) -> None:
+        self._sessions = sessions
+        self._parcels = list(parcels)
+        self._source = source
+        self._tag = f"savepointdb-write-{secrets.token_hex(8)}"
+        self._has_ended = threading.Event()
+        self._answers: dict[int, bytes] = {}
+        self._failure: QueryError | None = None
+
+    def answers(self) -> list[bytes]:
+        """Do the work, and return the answers in the order of the parcels.
+
+        Raises:
+            QueryError: Spark is not there, or gave up.
+        """
+        thread = threading.Thread(target=self._run, name=self._tag, daemon=True)
+        thread.start()
+        try:
+            self._has_ended.wait()
+            thread.join()
+        finally:
+            self._settle(thread)
+        if self._failure is not None:
+            raise self._failure
+        return [self._answers[number] for number in range(len(self._parcels))]
+
+    def _settle(self, thread: threading.Thread) -> None:
+        """Cancel what still runs, and wait until none of the tasks writes: also one that was started twice, and is not needed."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while thread.is_alive() or self._sessions.running(self._tag):
+            if time.monotonic() > deadline:
+                return
+            if thread.is_alive():
+                # A cancel misses a job that starts after it.
+                self._sessions.cancel(self._tag)
+            time.sleep(_AGAIN_S)
+
+    def _run(self) -> None:
+        try:
+            self._answers = self._asked()
+        except QueryError as error:
+            self._failure = error
+        except Exception as error:  # pyspark's, py4j's and Java's, of any kind
+            self._failure = spark_error_of(str(error))
+            self._failure.__cause__ = error
+            if isinstance(self._failure, EngineUnavailableError):
+                self._sessions.forget()
+        finally:
+            self._has_ended.set()
+
+    def _asked(self) -> dict[int, bytes]:
+        session = self._sessions.new()
+        from service.spark.files import ParcelWorker, parcel_rows
+        from service.spark.types import spark_schema
+
+        with self._sessions.tagged(session, self._tag):
+            # Spark cuts a DataFrame of local rows into this many partitions: a task for each parcel.
+            session.conf.set("spark.sql.leafNodeDefaultParallelism", str(len(self._parcels)))
+            worker = ParcelWorker(self._source)
+            frame = session.createDataFrame(parcel_rows(self._parcels))
+            found = frame.mapInArrow(worker.savepoint, spark_schema(worker.schema)).toArrow()
+        numbers, answers = found.column(0).to_pylist(), found.column(1).to_pylist()
+        return dict(zip(numbers, answers, strict=True))
