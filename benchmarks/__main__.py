@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -244,8 +245,10 @@ def _summary(savepoint: Path) -> Callable[[], int]:
         before, after = (catalog.connect(path).default for path in (savepoint, _changed(savepoint)))
         assert before is not None
         assert after is not None
-        found = catalog.diff_summary(before, after)
-        return sum(state.changed or 0 for operator in found.operators for state in operator.states)
+        scan = catalog.SummaryTable(before, after).scan(["changed"])
+        with ThreadPoolExecutor(2) as threads:
+            found = threads.map(lambda split: [batch.to_pylist() for batch in scan.read(split)], scan.splits)
+            return sum(row["changed"] or 0 for batches in found for rows in batches for row in rows)
 
     return once
 

@@ -38,16 +38,10 @@ from typing import TYPE_CHECKING
 from readers import late_names
 
 if TYPE_CHECKING:
-    from catalog.cache.listings import ListedTable
+    from catalog.cache.files import ListedTable
     from catalog.catalog import Catalog, Root, connect
     from catalog.database import Database
-    from catalog.differences.summary import (
-        DiffSummary,
-        OffsetDifference,
-        OperatorDifference,
-        StateDifference,
-        diff_summary,
-    )
+    from catalog.differences.summary import SummaryTable, diff_facts
     from catalog.differences.table import diff_table
     from catalog.errors import (
         CatalogError,
@@ -75,12 +69,10 @@ if TYPE_CHECKING:
     from catalog.table import FactsTable, PlannedTable, Table
 
 _HOMES = {
-    "catalog.cache.listings": "ListedTable",
+    "catalog.cache.files": "ListedTable",
     "catalog.catalog": "Catalog Root connect",
     "catalog.database": "Database",
-    "catalog.differences.summary": (
-        "DiffSummary OffsetDifference OperatorDifference StateDifference diff_summary"
-    ),
+    "catalog.differences.summary": "SummaryTable diff_facts",
     "catalog.differences.table": "diff_table",
     "catalog.errors": (
         "CatalogError NoSuchColumnError NoSuchDatabaseError NoSuchJobError NoSuchTableError NotAKeyError"

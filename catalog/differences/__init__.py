@@ -1,7 +1,7 @@
 """What differs between the tables of two databases: a table of the rows, and a summary of all tables.
 
 In: two databases and the name of a table of both, or of one. Out: a `Table` with a row for each stored entry that differs, which
-every engine reads as it reads others; or a `DiffSummary`.
+every engine reads as it reads others.
 
 | column | of the table of differences |
 |---|---|
@@ -17,7 +17,6 @@ In reading order:
 
     splits.py   columns, rows of both sides → rows that differ; the splits of states, and of tables of facts
     table.py    the tables; `diff_table`
-    summary.py  `diff_summary`
-    summarytable.py  the summary as a table: a row for each state
-    databases.py     two databases that are compared, and their tables
+    summary.py  the summary: a table with a row for each state; what no row says
+    databases.py  two databases that are compared, and their tables
 """

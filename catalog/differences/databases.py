@@ -30,7 +30,7 @@ class ComparedDatabases:
             ReaderError: a savepoint cannot be opened, or a file that may hold the state of this name cannot be read.
         """
         # Heavy: few statements compare.
-        from catalog.differences.summarytable import SummaryTable
+        from catalog.differences.summary import SummaryTable
         from catalog.differences.table import diff_table
 
         if name is None:

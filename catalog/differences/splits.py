@@ -367,14 +367,6 @@ class DifferenceSplit(Split):
             for batch in joined.batches():
                 yield batch.select(self.names)
 
-    def counts(self, counter: ScanCounter | None = None) -> Counts:
-        """Return how many of its rows differ.
-
-        Raises:
-            ReaderError: a file is missing or contradicts its format.
-        """
-        return sum((joined.counts for joined in self._joined(counter or ScanCounter())), Counts())
-
     def sampled(self, most_rows: int, counter: ScanCounter | None = None) -> tuple[Counts, pa.RecordBatch]:
         """Return how many of its rows differ, and the first of these; reads hardly more than `counts`.
 
@@ -443,15 +435,6 @@ class OneSideSplit(Split):
             sides = (REMOVED, batch, None) if self.is_before else (ADDED, None, batch)
             yield self.columns.rows(*sides).select(self.names)
 
-    def counts(self, counter: ScanCounter | None = None) -> Counts:
-        """Return how many rows it has.
-
-        Raises:
-            ReaderError: a file is missing or contradicts its format.
-        """
-        rows = sum(batch.num_rows for batch in self.rows.narrowed(()).read(counter))
-        return Counts(removed=rows, before=rows) if self.is_before else Counts(added=rows, after=rows)
-
     def sampled(self, most_rows: int, counter: ScanCounter | None = None) -> tuple[Counts, pa.RecordBatch]:
         """Return how many rows it has, and the first of these.
 
@@ -460,7 +443,9 @@ class OneSideSplit(Split):
         """
         samples = _Samples(self.columns.schema, most_rows)
         samples.add(self.narrowed(self.columns.schema.names).read(counter))
-        return self.counts(counter), samples.batch()
+        rows = sum(batch.num_rows for batch in self.rows.narrowed(()).read(counter))
+        counts = Counts(removed=rows, before=rows) if self.is_before else Counts(added=rows, after=rows)
+        return counts, samples.batch()
 
     def _own(self, counter: ScanCounter | None) -> Iterator[pa.RecordBatch]:
         has_index = has_places(self.kind)

@@ -1,311 +1,342 @@
-"""What differs between two databases, in numbers: operators, states, rows, sizes, and the offsets of sources."""
+"""What differs between two savepoints: a table with a row for each state, and what no row of it says.
+
+Each row is a split: it reads the differing rows of one state, once for the counts and as far as needed for the samples. What cannot be
+read stands in `error`; then the counts are NULL. Of a query that needs neither counts nor samples no state is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from catalog.database import Database
 from catalog.differences.splits import ADDED, CHANGED, REMOVED, Counts, DifferenceSplit, OneSideSplit
 from catalog.differences.table import StateDifferences
+from catalog.references import SavepointReference, is_gone
 from catalog.savepointtables import TIMERS_NAME
-from catalog.scan import ScanCounter
+from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import StatesTable, StateTable, TableState, TimersTable
-from readers import ReaderError, State, StateKind, source_offsets
+from catalog.table import Table, schema_of
+from readers import ReaderError, SavepointGoneError, State, StateKind, json_text, source_offsets
 
 SAME = "same"
+_KINDS = (ADDED, REMOVED, CHANGED)
+SAMPLES = 3
+_LONGEST_SAMPLE = 300
+_VALUE = "value"
+_SAMPLE = pa.struct(
+    [("change", pa.string()), ("identity", pa.string()), ("before", pa.string()), ("after", pa.string())]
+)
+SUMMARY_SCHEMA = schema_of(
+    "operator_id, operator, state_name, table_name, change, type_before, type_after, added bigint, "
+    "removed bigint, changed bigint, rows_before bigint, rows_after bigint, size_before bigint, "
+    "size_after bigint, samples samples, error",
+    samples=pa.list_(_SAMPLE),
+)
+# Without them no state is read.
+_READ = frozenset({"change", *_KINDS, "rows_before", "rows_after", "samples", "error"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateDifference:
-    """One state of two savepoints.
-
-    Attributes:
-        state_name: the registered name.
-        table_name: of its table in the database after; before where it was removed.
-        change: `same`, `added`, `removed` or `changed`; None where rows were not compared, or cannot be.
-        type_before, type_after: the types of key, namespace, map key and value; None where there is no such state.
-        added, removed, changed: rows; None where they were not counted.
-        rows_before, rows_after: all rows; None where they were not counted.
-        size_before, size_after: bytes of the state alone, about.
-        error: the reason why rows were not compared; None if they were.
-    """
-
-    state_name: str
-    table_name: str
-    change: str | None
-    type_before: str | None
-    type_after: str | None
-    added: int | None = None
-    removed: int | None = None
-    changed: int | None = None
-    rows_before: int | None = None
-    rows_after: int | None = None
-    size_before: int | None = None
-    size_after: int | None = None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorDifference:
-    """One operator of two savepoints.
-
-    Attributes:
-        operator_id: 32 hex digits.
-        name: of its table.
-        change: `same`, `added`, `removed` or `changed`; None where that of a state is not known, and no other has changed.
-        states: its states, timers among them.
-    """
-
-    operator_id: str
-    name: str
-    change: str | None
-    states: tuple[StateDifference, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDifference:
-    """A position of a source that has moved; None where a savepoint does not have it."""
-
-    operator: str
-    topic: str | None
-    partition: int | None
-    before: int | None
-    after: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiffSummary:
-    """What differs between two databases.
-
-    Attributes:
-        before, after: the names of the databases.
-        operators: all operators of both.
-        offsets: the positions of sources that have moved.
-        offsets_error: the reason why positions were not compared; None if they were.
-        size_before, size_after: bytes of the savepoints.
-    """
-
-    before: str
-    after: str
-    operators: tuple[OperatorDifference, ...]
-    offsets: tuple[OffsetDifference, ...]
-    offsets_error: str | None
-    size_before: int
-    size_after: int
-
-    @property
-    def is_same(self) -> bool:
-        """True if everything was compared and nothing differs."""
-        return (
-            all(operator.change == SAME for operator in self.operators)
-            and not self.offsets
-            and self.offsets_error is None
-        )
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """The reasons why something was not compared."""
-        states = (state.error for operator in self.operators for state in operator.states)
-        return tuple(dict.fromkeys(error for error in (*states, self.offsets_error) if error))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        found = asdict(self)
-        sizes = {"before": found.pop("size_before"), "after": found.pop("size_after")}
-        return found | {"sizes": sizes}
-
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes that were compared so far, and all that will be."""
-
-
-def diff_summary(
-    before: Database,
-    after: Database,
-    *,
-    counts: bool = True,
-    progress: Progress | None = None,
-    threads: int = 2,
-    check: Callable[[], None] = lambda: None,
-) -> DiffSummary:
-    """Return what differs between two databases.
-
-    A state that cannot be read has its error in the summary; all others are compared.
+class SummaryTable(Table):
+    """A row for each state of two databases.
 
     Args:
         before, after: the databases.
-        counts: whether to count the rows that differ; else only headers and the positions of sources are read.
-        progress: see `Progress`.
-        threads: that compare at the same time.
-        check: raises to stop; called between the pieces of the work.
-
-    Raises:
-        ReaderError: a savepoint cannot be opened.
     """
-    tasks = state_tasks(before, after)
-    if counts:
-        _count(tasks, progress, threads, check)
-    by_operator: dict[str, list[StateTask]] = {}
-    for task in tasks:
-        by_operator.setdefault(task.pair.operator_id, []).append(task)
-    names = {**before.operator_names, **after.operator_names}
-    operators = tuple(
-        _operator(
-            one, names[one], before, after, tuple(task.result(counts) for task in by_operator.get(one, ()))
+
+    name = "diff"
+    schema = SUMMARY_SCHEMA
+
+    def __init__(self, before: Database, after: Database) -> None:
+        self.comment = f"states of {before.name} and {after.name}, and how many of their rows differ"
+        self._before, self._after = before, after
+
+    @cached_property
+    def size_bytes(self) -> int:
+        return self.plan().bytes_total
+
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
+        """Return a scan of the rows; reads headers only. What cannot be read has its error in its row."""
+        names = {**self._before.operator_names, **self._after.operator_names}
+        tasks: dict[str, list[StateTask | None]] = {}
+        for task in state_tasks(self._before, self._after):
+            tasks.setdefault(task.operator_id, []).append(task)
+        # Operators without states, where they came or went.
+        for one in names.keys() - tasks.keys():
+            if operator_change(one, self._before, self._after) is not None:
+                tasks[one] = [None]
+        splits = (
+            self._split(one, names[one], task, predicate) for one in names for task in tasks.get(one, ())
         )
-        for one in names
-    )
-    offsets, error = _offsets(before, after)
-    return DiffSummary(
-        before=before.name,
-        after=after.name,
-        operators=operators,
-        offsets=offsets,
-        offsets_error=error,
-        size_before=_size(before),
-        size_after=_size(after),
-    )
+        return Scan(schema=SUMMARY_SCHEMA, splits=tuple(split for split in splits if split is not None))
+
+    def _split(
+        self, operator_id: str, operator: str, task: StateTask | None, predicate: Predicate
+    ) -> SummarySplit | None:
+        """Return the split of a state, or of an operator without states; None if its row is not wanted."""
+        row: dict[str, Any] = dict.fromkeys(SUMMARY_SCHEMA.names)
+        row |= {"operator_id": operator_id, "operator": operator, "samples": []}
+        row["change"] = operator_change(operator_id, self._before, self._after)
+        if task is not None:
+            # Its splits are planned only if it is wanted; they find some errors.
+            if not _may_be_wanted(row | task.known(), predicate):
+                return None
+            rows = tuple(task.splits())
+            row |= task.known()
+        elif _may_be_wanted(row, predicate):
+            rows = ()
+        else:
+            return None
+        return SummarySplit(
+            row=row,
+            rows=rows,
+            is_counted=task is not None and task.error is None,
+            columns=tuple(SUMMARY_SCHEMA.names),
+            savepoints=(self._before.reference, self._after.reference),
+            size_bytes=sum(split.size_bytes for split in rows),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """A state of a database, with its table."""
-
-    table: StatesTable
-    state: TableState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StatePair:
-    """The same state of both databases; None where one has no such state, as far as its files can be read.
+class SummarySplit(Split):
+    """One row of a summary.
 
     Attributes:
-        unread: why it may have one after all.
+        row: what is known of it without reading.
+        rows: the splits of its differing rows.
+        is_counted: whether they are counted.
+        columns: of the summary, that are wanted.
+        savepoints: the two that are compared.
+    """
+
+    row: Mapping[str, Any]
+    rows: tuple[DifferenceSplit | OneSideSplit, ...]
+    is_counted: bool
+    columns: tuple[str, ...]
+    savepoints: tuple[SavepointReference, SavepointReference]
+    size_bytes: int = 0
+
+    def elsewhere(self) -> SummarySplit:
+        before, after = self.savepoints
+        return replace(
+            self,
+            rows=tuple(split.elsewhere() for split in self.rows),
+            savepoints=(before.elsewhere(), after.elsewhere()),
+        )
+
+    def narrowed(self, columns: Sequence[str]) -> SummarySplit:
+        is_read = not _READ.isdisjoint(columns)
+        return replace(
+            self,
+            columns=tuple(name for name in SUMMARY_SCHEMA.names if name in columns),
+            rows=self.rows if is_read else (),
+            is_counted=self.is_counted and is_read,
+            size_bytes=self.size_bytes if is_read else 0,
+        )
+
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
+        made = dict(self.row)
+        if self.is_counted:
+            try:
+                made |= self._counted(counter)
+            except SavepointGoneError:
+                raise
+            except ReaderError as error:
+                self._check_savepoints(error)
+                made["error"] = error.told
+        schema = pa.schema([SUMMARY_SCHEMA.field(name) for name in self.columns])
+        # Without columns only the number of rows counts.
+        one = pa.RecordBatch.from_pylist([made], SUMMARY_SCHEMA)
+        yield one.select(schema.names) if self.columns else one
+
+    def _counted(self, counter: ScanCounter | None) -> Mapping[str, Any]:
+        counts = Counts()
+        samples: list[Mapping[str, Any]] = []
+        left = SAMPLES if "samples" in self.columns else 0
+        for split in self.rows:
+            found, rows = split.sampled(left - len(samples), counter)
+            counts += found
+            samples += _sample_rows(rows)
+            if counter is not None:
+                counter.check()
+        return {
+            "change": self.row["change"] or (CHANGED if counts.differing else SAME),
+            "added": counts.added,
+            "removed": counts.removed,
+            "changed": counts.changed,
+            "rows_before": counts.before,
+            "rows_after": counts.after,
+            "samples": samples,
+        }
+
+    def _check_savepoints(self, error: ReaderError) -> None:
+        """Raise an error if a savepoint was removed: nothing is damaged then, and no row of the summary would be true."""
+        for savepoint in self.savepoints:
+            if is_gone(savepoint):
+                raise SavepointGoneError(
+                    "expected the file, found the whole savepoint deleted", path=savepoint.path
+                ) from error
+
+
+def _may_be_wanted(row: Mapping[str, Any], predicate: Predicate) -> bool:
+    return all(
+        row[column] in values
+        for column in ("operator_id", "operator", "state_name", "table_name")
+        if (values := predicate.of(column)) is not None
+    )
+
+
+def _sample_rows(batch: pa.RecordBatch) -> list[Mapping[str, Any]]:
+    """Return rows of a diff as texts: what they are of, and the values before and after."""
+    names: list[str] = batch.schema.names
+    contents = [name.removesuffix("_before") for name in names if name.endswith("_before")]
+    sides = {f"{name}{tail}" for name in contents for tail in ("_before", "_after")}
+    identity = [name for name in names if name not in sides and name != "change" and not name.startswith("_")]
+    rows = pa.table({name: _texts(batch.column(names.index(name))) for name in names}).to_pylist()
+    return [
+        {
+            "change": row["change"],
+            "identity": " · ".join(row[name] for name in identity if row[name] is not None),
+            "before": None if row["change"] == ADDED else _shown(row, contents, "_before"),
+            "after": None if row["change"] == REMOVED else _shown(row, contents, "_after"),
+        }
+        for row in rows
+    ]
+
+
+def _shown(row: Mapping[str, Any], contents: Sequence[str], tail: str) -> str | None:
+    """Return the values of one side: the value alone, or with names those columns that differ."""
+    differing = [name for name in contents if row[f"{name}_before"] != row[f"{name}_after"]]
+    texts = [
+        row[name + tail] if name == _VALUE else f"{name} {row[name + tail]}"
+        for name in differing
+        if row[name + tail] is not None
+    ]
+    return ", ".join(texts) if texts else None
+
+
+def _texts(array: pa.Array) -> list[str | None]:
+    shown = (array if pa.types.is_string(array.type) else json_text(array)).to_pylist()
+    # Times and the like are texts in JSON; a person needs no quotes.
+    is_quoted = not pa.types.is_string(array.type) and not pa.types.is_nested(array.type)
+    return [None if text is None else _cut(text.strip('"') if is_quoted else text) for text in shown]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SAMPLE else f"{text[: _LONGEST_SAMPLE - 1]}…"
+
+
+_Known: TypeAlias = tuple[StatesTable, TableState]
+"""A state of a database, with its table."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StateTask:
+    """A state of two databases, and why it cannot be compared.
+
+    Attributes:
+        operator_id: of its operator.
+        before, after: the state in either database; None where it is not known.
+        unread: the error of a file that may hold it in a database that does not have it.
+        error: the first error of its comparison.
     """
 
     operator_id: str
     before: _Known | None
     after: _Known | None
-    unread: tuple[ReaderError, ...]
-
-    @property
-    def known(self) -> _Known:
-        known = self.after or self.before
-        assert known is not None
-        return known
-
-
-def state_tasks(before: Database, after: Database) -> list[StateTask]:
-    """Return the comparisons of all states of two databases; reads headers only.
-
-    Raises:
-        ReaderError: a savepoint cannot be opened.
-    """
-    return [StateTask(pair) for pair in _state_pairs(before, after)]
-
-
-def operator_change(operator_id: str, before: Database, after: Database) -> str | None:
-    """Return `added` or `removed` if only one of two databases has an operator; None if both have it."""
-    has = [operator_id in database.operator_names for database in (before, after)]
-    return None if has == [True, True] else ADDED if has[1] else REMOVED
-
-
-def _state_pairs(before: Database, after: Database) -> Iterator[_StatePair]:
-    old, new = ({_id_of(known): known for known in _states(database)} for database in (before, after))
-    for one in {**old, **new}:
-        unread = [
-            handle.error
-            for database, side in ((before, old), (after, new))
-            if one not in side
-            for operator in database.savepoint.operators
-            if operator.operator_id == one[0]
-            for handle in operator.unread
-        ]
-        yield _StatePair(operator_id=one[0], before=old.get(one), after=new.get(one), unread=tuple(unread))
-
-
-def _id_of(known: _Known) -> tuple[str, str, StateKind]:
-    state = known.state.state
-    return state.operator_id, state.name, state.kind
-
-
-def _states(database: Database) -> Iterator[_Known]:
-    for _, table in database.state_tables():
-        for state in table.states:
-            yield _Known(table=table, state=state)
-    timers = database.table(TIMERS_NAME)
-    assert isinstance(timers, TimersTable)
-    for state in timers.states:
-        yield _Known(table=timers, state=state)
-
-
-class StateTask:
-    """Compares one state; its splits run in several threads."""
-
-    def __init__(self, pair: _StatePair) -> None:
-        self.pair = pair
-        self.counts = Counts()
-        self.error: ReaderError | None = next(iter(pair.unread), None)
+    unread: ReaderError | None
+    error: ReaderError | None
 
     def splits(self) -> list[DifferenceSplit | OneSideSplit]:
-        """Return the pieces of its work; none if it cannot be compared."""
-        tables = [
-            None if known is None else _table_of(known) for known in (self.pair.before, self.pair.after)
-        ]
+        """Return what is to compare; nothing if the state cannot be opened, which becomes its error."""
         if self.error is not None:
             return []
+        tables = [None if known is None else _table_of(*known) for known in (self.before, self.after)]
         try:
-            differences = StateDifferences(self.pair.known.table.name, *tables)
+            differences = StateDifferences(self._either[0].name, *tables)
             return [split for pair in differences.pairs for split in differences.splits_of(*pair)]
         except ReaderError as error:
             self.error = error
             return []
 
-    def result(self, counted: bool) -> StateDifference:
-        """Return what was found."""
-        before, after = self.pair.before, self.pair.after
-        known = self.pair.known
-        found = self.counts if counted and self.error is None else None
-        types = [None if one is None else _type_of(one.state.state) for one in (before, after)]
-        sizes = [None if one is None else one.state.state.own_size.size_bytes for one in (before, after)]
-        return StateDifference(
-            state_name=known.state.state.name,
-            table_name=known.table.name,
-            change=None
-            if self.pair.unread
-            else _change(before is not None, after is not None, types[0] == types[1], found),
-            type_before=types[0],
-            type_after=types[1],
-            added=found.added if found else None,
-            removed=found.removed if found else None,
-            changed=found.changed if found else None,
-            rows_before=found.before if found else None,
-            rows_after=found.after if found else None,
-            size_before=sizes[0],
-            size_after=sizes[1],
-            error=str(self.error) if self.error else None,
+    def known(self) -> dict[str, Any]:
+        """Return the columns of the summary that are known before rows are read."""
+        sides = {
+            tail: None if side is None else side[1].state
+            for tail, side in (("before", self.before), ("after", self.after))
+        }
+        types = {f"type_{tail}": None if state is None else _type_of(state) for tail, state in sides.items()}
+        table, known = self._either
+        return {
+            "state_name": known.state.name,
+            "table_name": table.name,
+            "change": self._change(is_same_type=types["type_before"] == types["type_after"]),
+            **types,
+            **{
+                f"size_{tail}": None if state is None else state.own_size.size_bytes
+                for tail, state in sides.items()
+            },
+            "error": str(self.error) if self.error else None,
+        }
+
+    def _change(self, *, is_same_type: bool) -> str | None:
+        """Return what the headers say of the state; None where only its rows can tell."""
+        if self.unread is not None:
+            return None
+        if self.before is None or self.after is None:
+            return ADDED if self.before is None else REMOVED
+        return None if is_same_type else CHANGED
+
+    @property
+    def _either(self) -> _Known:
+        known = self.after or self.before
+        assert known is not None
+        return known
+
+
+def state_tasks(before: Database, after: Database) -> Iterator[StateTask]:
+    """Yield the states of two databases, in the order of their operators.
+
+    Raises:
+        ReaderError: a savepoint cannot be opened.
+    """
+    sides = [(database, _states(database)) for database in (before, after)]
+    (_, old), (_, new) = sides
+    for one in {**old, **new}:
+        errors = (
+            handle.error
+            for database, side in sides
+            if one not in side
+            for operator in database.savepoint.operators
+            if operator.operator_id == one[0]
+            for handle in operator.unread
+        )
+        unread = next(errors, None)
+        yield StateTask(
+            operator_id=one[0], before=old.get(one), after=new.get(one), unread=unread, error=unread
         )
 
 
-def _change(has_before: bool, has_after: bool, is_same_type: bool, counts: Counts | None) -> str | None:
-    if not has_before:
-        return ADDED
-    if not has_after:
-        return REMOVED
-    if not is_same_type or (counts is not None and (counts.added or counts.removed or counts.changed)):
-        return CHANGED
-    return None if counts is None else SAME
+def _states(database: Database) -> dict[tuple[str, str, StateKind], _Known]:
+    timers = database.table(TIMERS_NAME)
+    assert isinstance(timers, TimersTable)
+    tables = [*(table for _, table in database.state_tables()), timers]
+    return {
+        (known.state.operator_id, known.state.name, known.state.kind): (table, known)
+        for table in tables
+        for known in table.states
+    }
 
 
-def _table_of(known: _Known) -> StatesTable:
-    """Return a table of one state alone."""
-    table = known.table
+def _table_of(table: StatesTable, known: TableState) -> StatesTable:
+    """Return the table of a single state; timers of all operators share one."""
     if isinstance(table, StateTable):
         return table
-    return TimersTable(table.name, table.comment, table.savepoint, lambda: (known.state,))
+    return TimersTable(table.name, table.comment, table.savepoint, lambda: (known,))
 
 
 def _type_of(state: State) -> str:
@@ -320,48 +351,60 @@ def _type_of(state: State) -> str:
     return f"{state.kind.value}({', '.join(shown)})"
 
 
-def _count(
-    tasks: Iterable[StateTask], progress: Progress | None, threads: int, check: Callable[[], None]
-) -> None:
-    """Count the rows that differ, of all states."""
-    work = [(task, split) for task in tasks for split in task.splits()]
-    total = sum(split.size_bytes for _, split in work)
-    done = 0
-    counter = ScanCounter()
-
-    def run(item: tuple[StateTask, DifferenceSplit | OneSideSplit]) -> Counts | ReaderError:
-        task, split = item
-        if task.error is not None:
-            return Counts()
-        try:
-            return split.counts(counter)
-        except ReaderError as error:
-            return error
-
-    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="diff") as pool:
-        try:
-            for (task, split), found in zip(work, pool.map(run, work), strict=True):
-                check()
-                if isinstance(found, ReaderError):
-                    task.error = task.error or found
-                else:
-                    task.counts += found
-                done += split.size_bytes
-                if progress is not None:
-                    progress(done, total)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+def operator_change(operator_id: str, before: Database, after: Database) -> str | None:
+    """Return `added` or `removed` if only one of two databases has an operator; None if both have it."""
+    has = [operator_id in database.operator_names for database in (before, after)]
+    return None if has == [True, True] else ADDED if has[1] else REMOVED
 
 
-def _operator(
-    operator_id: str, name: str, before: Database, after: Database, states: tuple[StateDifference, ...]
-) -> OperatorDifference:
-    change = operator_change(operator_id, before, after)
-    if change is None:
-        changes = {state.change for state in states}
-        change = CHANGED if changes & {ADDED, REMOVED, CHANGED} else None if None in changes else SAME
-    return OperatorDifference(operator_id=operator_id, name=name, change=change, states=states)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDifference:
+    """A position of a source that has moved; None where a savepoint does not have it."""
+
+    operator: str
+    topic: str | None
+    partition: int | None
+    before: int | None
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffFacts:
+    """What differs between two databases besides the rows of states.
+
+    Attributes:
+        operators: the names of the operators of both, by id, in their order.
+        moved: the operators that only one of them has, by id: added or removed.
+        offsets: where sources read on, or were set back.
+        offsets_error: why some of these are not known; None if all are.
+        size_before, size_after: bytes of the savepoints.
+    """
+
+    operators: Mapping[str, str]
+    moved: Mapping[str, str]
+    offsets: tuple[OffsetDifference, ...]
+    offsets_error: str | None
+    size_before: int
+    size_after: int
+
+
+def diff_facts(before: Database, after: Database) -> DiffFacts:
+    """Return what differs between two databases besides the rows of states; reads the positions of sources.
+
+    Raises:
+        ReaderError: a savepoint cannot be opened.
+    """
+    names = {**before.operator_names, **after.operator_names}
+    changes = {one: operator_change(one, before, after) for one in names}
+    offsets, error = _offsets(before, after)
+    return DiffFacts(
+        operators=names,
+        moved={one: change for one, change in changes.items() if change is not None},
+        offsets=offsets,
+        offsets_error=error,
+        size_before=before.savepoint.metadata.size_bytes,
+        size_after=after.savepoint.metadata.size_bytes,
+    )
 
 
 def _offsets(before: Database, after: Database) -> tuple[tuple[OffsetDifference, ...], str | None]:
@@ -389,7 +432,3 @@ def _offsets(before: Database, after: Database) -> tuple[tuple[OffsetDifference,
             )
             found.append(moved)
     return tuple(found), str(errors[0]) if errors else None
-
-
-def _size(database: Database) -> int:
-    return sum(operator.size_bytes for operator in database.savepoint.metadata.operators)

@@ -59,8 +59,7 @@ class StateDifferences(Table):
     def __init__(self, name: str, before: StatesTable | None, after: StatesTable | None) -> None:
         self.name = name
         self.comment = f"rows of {name} that differ"
-        self._before = before
-        self._after = after
+        self._before, self._after = before, after
 
     @cached_property
     def columns(self) -> ComparedColumns:
@@ -71,11 +70,11 @@ class StateDifferences(Table):
         schemas = [pa.schema([(output.name, output.type) for output in table]) for table in outputs]
         return compared_columns(schemas[0], schemas[-1], roles)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return self.columns.schema
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         return sum(table.size_bytes for table in (self._before, self._after) if table is not None)
 
@@ -200,14 +199,10 @@ def _outputs_of(table: StatesTable) -> tuple[Output, ...]:
     known = {output.name: output for output in reversed(every) if output.source or output.constant}
     listed = [known.get(column.name, Output(column.name, column.type)) for column in table.schema]
     shown = [output for output in listed if output.source != SUBTASK and output.name != SUBTASK]
-    if not _has_indexes(table):
+    # Only elements of keyed lists have a place that stays.
+    if table.exploded is None and not any(has_places(known.state.kind) for known in table.states):
         shown = [output for output in shown if output.source != "list_index"]
     return (*shown, *_hidden(table))
-
-
-def _has_indexes(table: StatesTable) -> bool:
-    """Return whether any of its states has elements with a place that stays: in lists of keyed state."""
-    return table.exploded is not None or any(has_places(known.state.kind) for known in table.states)
 
 
 def _hidden(table: StatesTable) -> tuple[Output, ...]:

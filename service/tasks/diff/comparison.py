@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from catalog import Database
-from catalog.differences.summary import OffsetDifference, diff_summary
+from catalog.differences.summary import OffsetDifference, diff_facts
 from service.base.errors import QueryError, SavepointError
 from service.query.sql.allowlist import DIFFERENCES
 from service.query.sql.parser import DIALECT
@@ -182,9 +182,8 @@ def comparison_of(
         ReaderError: a savepoint cannot be read any more.
     """
     states = [StateComparison.of(row) for row in rows.to_pylist()]
-    known = diff_summary(before, after, counts=False)
-    shown = {one.operator_id: one.name for one in known.operators}
-    order = {operator.operator_id: number for number, operator in enumerate(known.operators)}
+    known = diff_facts(before, after)
+    order = {one: number for number, one in enumerate(known.operators)}
     return Comparison(
         before=before,
         after=after,
@@ -192,11 +191,11 @@ def comparison_of(
         states=tuple(
             sorted(states, key=lambda one: (order.get(one.operator_id, len(order)), one.state_name or ""))
         ),
-        moved={one.operator_id: one.change for one in known.operators if one.change in _ONE_SIDED},
+        moved=known.moved,
         offsets=tuple(
             offset
             for offset in sorted(known.offsets, key=_place_of)
-            if operator_id is None or offset.operator == shown.get(operator_id)
+            if operator_id is None or offset.operator == known.operators.get(operator_id)
         ),
         offsets_error=known.offsets_error,
         size_before=known.size_before,
