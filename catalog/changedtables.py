@@ -67,46 +67,36 @@ def state_key(known: TableState) -> StateKey:
     return known.state.operator_id, known.number
 
 
+@dataclass(eq=False)
 class ChangedTable(Table):
     """A table of states with the changes of a script.
 
-    Args:
+    Attributes:
         origin: the table as it is in the savepoint.
         changes: of the script.
         is_numbered: whether it has the columns `_state`, `_group` and `_row`.
         groups: the groups that it has the rows of; None for all.
-
-    Attributes:
-        origin: the table as it is in the savepoint.
     """
 
-    def __init__(
-        self,
-        origin: StatesTable,
-        changes: TableChanges,
-        *,
-        is_numbered: bool = False,
-        groups: frozenset[int] | None = None,
-    ) -> None:
-        self.name = origin.name
-        self.comment = origin.comment
-        self.origin = origin
-        self._changes = changes
-        self._states = origin.states
-        self._numbers = {state_key(known): number for number, known in enumerate(origin.states)}
-        self._is_numbered = is_numbered
-        self._groups = groups
+    origin: StatesTable
+    changes: TableChanges
+    is_numbered: bool = field(default=False, kw_only=True)
+    groups: frozenset[int] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.name, self.comment, self._states = self.origin.name, self.origin.comment, self.origin.states
+        self._numbers = {state_key(known): number for number, known in enumerate(self._states)}
 
     @cached_property
     def schema(self) -> pa.Schema:
         own = self.origin.schema
-        return pa.schema([*own, *_PLACES]) if self._is_numbered else own
+        return pa.schema([*own, *_PLACES]) if self.is_numbered else own
 
-    @property
+    @cached_property
     def unquoted(self) -> frozenset[str]:
         return self.origin.unquoted
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         return self.origin.size_bytes
 
@@ -118,7 +108,7 @@ class ChangedTable(Table):
             origin = split.origin if isinstance(split, CachedSplit) else split
             assert isinstance(origin, StateSplit)
             key = origin.reference.operator_id, origin.reference.number
-            if key in known and key not in self._changes.emptied:
+            if key in known and key not in self.changes.emptied:
                 splits.append(self._split(replace(origin, keys=None), known[key]))
         for state in self._states:
             splits += self._added_splits(state)
@@ -126,7 +116,7 @@ class ChangedTable(Table):
 
     def _pruning(self, predicate: Predicate) -> Predicate:
         """Return a predicate with `_group` as the column that it counts."""
-        for groups in (predicate.of(GROUP), self._groups):
+        for groups in (predicate.of(GROUP), self.groups):
             if groups is not None:
                 predicate = predicate.and_(self.group_column, tuple(groups))
         return predicate
@@ -140,7 +130,7 @@ class ChangedTable(Table):
         return ChangedSplit(
             origin=origin,
             columns=tuple(self.schema.names),
-            changes=self._changes.changes.get(state_key(known)),
+            changes=self.changes.changes.get(state_key(known)),
             number=self._numbers[state_key(known)],
             group_column=self.group_column,
             size_bytes=origin.size_bytes,
@@ -148,10 +138,10 @@ class ChangedTable(Table):
 
     def _added_splits(self, known: TableState) -> Iterator[ChangedSplit]:
         """Yield a split of the rows that were added to groups without rows in the savepoint."""
-        changes = self._changes.changes.get(state_key(known))
+        changes = self.changes.changes.get(state_key(known))
         if changes is None:
             return
-        if state_key(known) in self._changes.emptied:
+        if state_key(known) in self.changes.emptied:
             left = frozenset(changes.groups.tolist())
         else:
             left = frozenset(changes.groups.tolist()) - _groups_of(known)
@@ -385,15 +375,11 @@ class StateRows(Table):
         groups: key groups, or subtasks of operator state; None for all.
     """
 
-    def __init__(self, state: State, groups: frozenset[int] | None) -> None:
-        self.name = state.name
-        self.comment = ""
-        self._state = state
-        self._groups = groups
+    comment = ""
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self._state.schema
+    def __init__(self, state: State, groups: frozenset[int] | None) -> None:
+        self.name, self.schema = state.name, state.schema
+        self._state, self._groups = state, groups
 
     @property
     def size_bytes(self) -> int:

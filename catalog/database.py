@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from catalog.cache.listings import ListedTable, listing_key, outline_key
+from catalog.cache.files import ListedTable, listing_key, outline_key
 from catalog.cache.states import StateCache
 from catalog.jobs.facts import NO_FACTS, CheckpointFacts, KnownFacts
 from catalog.naming import JobPlace, folders_above, job_place

@@ -93,10 +93,6 @@ def _integer(text: str, data_type: pa.DataType) -> int:
     return value
 
 
-def _floating(text: str, _type: pa.DataType) -> float:
-    return float(_number(text))
-
-
 def _decimal(text: str, data_type: pa.DataType) -> Decimal:
     value = Decimal(_number(text))
     fixed = Decimal(f"{value:.{data_type.scale}f}")
@@ -145,7 +141,7 @@ def _bytes(text: str, _type: pa.DataType) -> bytes:
 _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[str, pa.DataType], Any]], ...] = (
     (pa.types.is_string, lambda text, _type: text),
     (pa.types.is_integer, _integer),
-    (pa.types.is_floating, _floating),
+    (pa.types.is_floating, lambda text, _: float(_number(text))),
     (pa.types.is_boolean, _boolean),
     (pa.types.is_decimal, _decimal),
     (pa.types.is_temporal, _temporal),
@@ -397,7 +393,8 @@ def _member(value: Any, data_type: pa.DataType) -> Any:
         return None if is_null else value_of_text(value, data_type)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if (isinstance(value, bool) and pa.types.is_boolean(data_type)) or (
-        is_number and (pa.types.is_integer(data_type) or _has_fraction(data_type))
+        is_number
+        and any(test(data_type) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
     ):
         return value_of_text(str(value), data_type)
     # The first kind decides: a datetime is a date, too, but no day.
@@ -418,10 +415,6 @@ def _named(data_type: pa.DataType) -> str:
 def _iso_utc(value: datetime.datetime) -> str:
     # A pandas Timestamp is a datetime, and writes its nanoseconds, too.
     return (value if value.tzinfo is None else value.astimezone(datetime.UTC)).isoformat()
-
-
-def _has_fraction(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(data_type) or pa.types.is_decimal(data_type))
 
 
 def _own_names(data_type: pa.DataType) -> list[str]:

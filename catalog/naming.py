@@ -55,7 +55,12 @@ def database_name(label: str, folders: Sequence[str] = ()) -> str:
 
 def path_of(name: str) -> str:
     """Return the `label/folders` that a name spells; the hash at the end of a cut name stays."""
-    return "/".join(_ESCAPES.sub(_unescaped, part) for part in name.split(SEPARATOR))
+    return "/".join(
+        _ESCAPES.sub(
+            lambda found: bytes.fromhex(found[0].replace(_ESCAPE, "")).decode(errors="replace"), part
+        )
+        for part in name.split(SEPARATOR)
+    )
 
 
 def is_free_name(name: str) -> bool:
@@ -86,10 +91,6 @@ def _spelled(part: str) -> str:
 def _escaped(match: re.Match[str]) -> str:
     # Names of files that are not UTF-8 are surrogates in Python.
     return "".join(f"{_ESCAPE}{byte:02x}" for byte in match[0].encode(errors="surrogatepass"))
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return bytes.fromhex(match[0].replace(_ESCAPE, "")).decode(errors="replace")
 
 
 def _shortened(spelled: str, longest: int) -> str:
@@ -135,7 +136,9 @@ def labelled(roots: Sequence[Root]) -> tuple[Root, ...]:
                 if _place(one) != _place(other)
                 else f"expected different folders, found {one.path} twice; leave one of them out"
             )
-    named = tuple(replace(root, label=root.label or _own_name(root.path)) for root in roots)
+    named = tuple(
+        replace(root, label=root.label or _name(savepoint_location(root.path)) or "root") for root in roots
+    )
     taken = Counter(root.label.casefold() for root in named)
     alike = [root for root in named if taken[root.label.casefold()] > 1]
     if alike:
@@ -202,10 +205,6 @@ def job_place(label: str, folders: Sequence[str], path: str) -> JobPlace:
         job_id=above if above is not None and _JOB_ID.fullmatch(above) else None,
         checkpoint=None if number is None else int(number[1]),
     )
-
-
-def _own_name(path: str) -> str:
-    return _name(savepoint_location(path)) or "root"
 
 
 def _name(location: Location) -> str:

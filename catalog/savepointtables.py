@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -54,18 +54,9 @@ XRAY_KEYS_NAME = "xray_keys"
 XRAY_LARGEST_NAME = "xray_largest"
 XRAY_ORPHAN_TIMERS_NAME = "xray_orphan_timers"
 _RESERVED = (
-    STATE_META_NAME,
-    OPERATORS_NAME,
-    FILES_NAME,
-    SOURCE_OFFSETS_NAME,
-    TIMERS_NAME,
-    RESTORE_CHECK_NAME,
-    REQUIRED_CLASSES_NAME,
-    XRAY_NAME,
-    XRAY_KEYS_NAME,
-    XRAY_LARGEST_NAME,
-    XRAY_ORPHAN_TIMERS_NAME,
-)
+    STATE_META_NAME, OPERATORS_NAME, FILES_NAME, SOURCE_OFFSETS_NAME, TIMERS_NAME, RESTORE_CHECK_NAME,
+    REQUIRED_CLASSES_NAME, XRAY_NAME, XRAY_KEYS_NAME, XRAY_LARGEST_NAME, XRAY_ORPHAN_TIMERS_NAME,
+)  # fmt: skip
 _FOLDED_RESERVED = frozenset(name.casefold() for name in _RESERVED)
 _SEPARATOR = "__"
 _WIDE = "wide"
@@ -344,7 +335,7 @@ class SavepointTables:
             if known.state.parts:
                 table = self._state_table_name(operator, known.number)
                 comment = f"state {known.state.name} of operator {name}"
-                yield StateTable(table, comment, self.reference, _just(known), self._cache)
+                yield StateTable(table, comment, self.reference, partial(tuple, [known]), self._cache)
         for number, (view_name, view) in self._views(operator).items():
             state = operator.states[number]
             comment = f"state {state.name} of operator {name}, with a column a field"
@@ -418,7 +409,3 @@ class SavepointTables:
     def _state_tails(self, operator: Operator) -> list[str]:
         """Return what stands behind the operator in the name of the table of each state."""
         return unique_names((state.name, state.kind.value.lower()) for state in operator.states)
-
-
-def _just(state: TableState) -> Callable[[], tuple[TableState, ...]]:
-    return lambda: (state,)

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -315,7 +316,7 @@ class Scan:
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Return the filtered rows of one of its splits; none of the batches is empty."""
         # `filter` and `map`, not a generator: its frame would keep a batch while the next one is made.
-        return filter(_has_rows, map(self.filtered, split.read(self.counter)))
+        return filter(attrgetter("num_rows"), map(self.filtered, split.read(self.counter)))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a reader of all rows, split after split; nothing is read ahead."""
@@ -328,10 +329,6 @@ class Scan:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for split in self.splits:
             yield from self.read(split)
-
-
-def _has_rows(batch: pa.RecordBatch) -> bool:
-    return bool(batch.num_rows)
 
 
 @dataclass(frozen=True, slots=True)

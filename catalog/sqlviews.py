@@ -101,7 +101,7 @@ class ViewTable(StatesTable):
         cache: StateCache | None = None,
     ) -> None:
         super().__init__(name, comment, savepoint, lambda: (state,), cache)
-        self.view = view
+        self.view, self.exploded = view, view.exploded
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -110,10 +110,6 @@ class ViewTable(StatesTable):
     @cached_property
     def _columns(self) -> dict[str, Column]:
         return {column.name: column for column in (*self.view.keys, *self.view.columns)}
-
-    @property
-    def exploded(self) -> str | None:
-        return self.view.exploded
 
     def _output(self, column: pa.Field, state: TableState) -> Output:
         return self._columns[column.name].output()

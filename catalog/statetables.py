@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -46,17 +46,9 @@ SPLIT_BYTES = 32 << 20
 # Key groups of so many bytes are walked, or asked, for keys on this machine in less time than the cache decodes their row groups.
 _WALKED_BYTES = SPLIT_BYTES
 _UNIFIED = (
-    "key",
-    "namespace",
-    "value",
-    "map_key",
-    "list_index",
-    "ttl_timestamp",
-    UNDECODED,
-    OUT_OF_RANGE,
-    KEY_GROUP,
-    SUBTASK,
-)
+    "key", "namespace", "value", "map_key", "list_index", "ttl_timestamp", UNDECODED, OUT_OF_RANGE,
+    KEY_GROUP, SUBTASK,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,44 +81,35 @@ class UnreadOperator:
     handles: tuple[UnreadHandle, ...]
 
 
+@dataclass(eq=False)
 class StatesTable(Table):
     """A table whose rows come from states. The subclasses choose the states, and how columns come from them.
 
-    Args:
-        name: as listed.
-        comment: what it holds, for people.
+    Attributes:
         savepoint: that the states are in.
         find: returns the states; called once, when they are first needed.
         cache: of decoded states; None for none.
         find_unread: returns the handles that may hold more states of the table; called once, with `find`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        comment: str,
-        savepoint: SavepointReference,
-        find: Callable[[], tuple[TableState, ...]],
-        cache: StateCache | None = None,
-        find_unread: Callable[[], tuple[UnreadOperator, ...]] = tuple,
-    ) -> None:
-        self.name = name
-        self.comment = comment
-        self.savepoint = savepoint
-        self._find = find
-        self._cache = cache
-        self._find_unread = find_unread
-        self._outputs: dict[tuple[str, int], tuple[Output, ...]] = {}
+    name: str
+    comment: str
+    savepoint: SavepointReference
+    find: Callable[[], tuple[TableState, ...]]
+    cache: StateCache | None = None
+    find_unread: Callable[[], tuple[UnreadOperator, ...]] = tuple
+    _outputs: dict[tuple[str, int], tuple[Output, ...]] = field(default_factory=dict, init=False)
+    exploded: str | None = field(default=None, init=False)
 
     @cached_property
     def states(self) -> tuple[TableState, ...]:
         """States that its rows come from."""
-        return self._find()
+        return self.find()
 
     @cached_property
     def unread(self) -> tuple[UnreadOperator, ...]:
         """Operators of which some states may be unknown."""
-        return self._find_unread()
+        return self.find_unread()
 
     @cached_property
     def unquoted(self) -> frozenset[str]:
@@ -146,22 +129,17 @@ class StatesTable(Table):
             found = self._outputs[place] = tuple(self._output(column, state) for column in self.schema)
         return found
 
-    @property
-    def exploded(self) -> str | None:
-        """The states' column of lists whose elements are the rows; None where an entry is a row."""
-        return None
-
     def may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
         """Return whether a state may have wanted rows."""
         return True
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         # States of one operator share their sources: each counts once.
         sources = {id(part.source): part.source for known in self.states for part in known.state.parts}
         return sum(source.size_bytes for source in sources.values())
 
-    @property
+    @cached_property
     def own_size(self) -> StateSize:
         return StateSize.of_all(known.state.own_size for known in self.states)
 
@@ -170,7 +148,7 @@ class StatesTable(Table):
         # A scan of the cache has its chunks as splits.
         splits = 0
         for known, extent in zip(self.states, self._extents, strict=True):
-            entry = self._cache.find(self.reference(known), known.state) if self._cache else None
+            entry = self.cache.find(self.reference(known), known.state) if self.cache else None
             splits += extent.splits if entry is None else len(entry.chunks)
         return Extent(
             splits=splits,
@@ -213,9 +191,9 @@ class StatesTable(Table):
             split for state in wanted for split in self._splits(state, predicate, allow_partial, damages)
         )
         use = None
-        if self._cache is not None:
+        if self.cache is not None:
             use = CacheUse(
-                cache=self._cache,
+                cache=self.cache,
                 states=tuple(map(self.reference, wanted)),
                 reads_whole_states=self._reads_whole_states(predicate),
             )
@@ -363,10 +341,10 @@ class StatesTable(Table):
             )
 
         entry = None
-        if self._cache is not None and parts:
-            self._cache.remember(reference, lambda: state)
+        if self.cache is not None and parts:
+            self.cache.remember(reference, lambda: state)
             if keys is None or not self._is_quick(state, groups):
-                entry = self._cache.find(reference, state)
+                entry = self.cache.find(reference, state)
         if entry is not None:
             is_whole = (
                 keys is None and groups is None and len(parts) == len(state.parts) and not may_be_partial
@@ -581,15 +559,11 @@ def _own_schema(state: State) -> pa.Schema:
     return schema
 
 
-def _has_fields(row: pa.DataType) -> bool:
-    return any(field.name != ROW_KIND for field in row)
-
-
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType:
     """Return the type that values of all these types can have without a loss: JSON text if there is no other."""
     common = types[0]
     # A row without fields would be a row of NULLs beside one with fields.
-    if len({_has_fields(kind) for kind in types if pa.types.is_struct(kind)}) > 1:
+    if len({any(field.name != ROW_KIND for field in kind) for kind in types if pa.types.is_struct(kind)}) > 1:
         return pa.string()
     # Not every pair has a common type that loses nothing (INT and STRING); JSON text can hold any.
     for other in types[1:]:

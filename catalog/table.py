@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.cache.listings import ListedTable
+from catalog.cache.files import ListedTable
 from catalog.errors import NoSuchColumnError
 from catalog.scan import ANYTHING, FactsSplit, Predicate, Scan
 from readers import ReaderError
@@ -63,17 +63,14 @@ class Table(ABC):
     Attributes:
         name: as listed.
         comment: what it holds, for people.
+        schema: its columns, in order.
+        leaves_out: whether a scan leaves out what cannot be read, and names it, also where a partial answer is not allowed.
     """
 
     name: str
     comment: str
+    schema: pa.Schema
     leaves_out = False
-    """True if a scan leaves out what cannot be read, and names it, also where a partial answer is not allowed."""
-
-    @property
-    @abstractmethod
-    def schema(self) -> pa.Schema:
-        """Its columns, in order."""
 
     @property
     def unquoted(self) -> frozenset[str]:
@@ -150,6 +147,9 @@ class Table(ABC):
         raise NoSuchColumnError(name, self.schema.names, self.name)
 
 
+_Failed = Callable[[ReaderError], None]
+
+
 class TableOwner(ABC):
     """What has tables under one name of SQL: a database, or the history of a job.
 
@@ -186,57 +186,39 @@ class TableOwner(ABC):
         return self.table(table).scan(**arguments)
 
 
+@dataclass(eq=False)
 class FactsTable(Table):
     """A table that is known without reading state; its rows are made once, when they are first needed.
 
-    Args:
-        name: as listed.
-        comment: what it holds, for people.
-        schema: of its rows.
+    Attributes:
         make: returns its rows.
     """
 
-    def __init__(
-        self, name: str, comment: str, schema: pa.Schema, make: Callable[[], pa.RecordBatch]
-    ) -> None:
-        self.name = name
-        self.comment = comment
-        self._schema = schema
-        self._make = make
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    @property
-    def size_bytes(self) -> int:
-        return 0
+    name: str
+    comment: str
+    schema: pa.Schema
+    make: Callable[[], pa.RecordBatch]
+    size_bytes = 0
 
     @cached_property
     def batch(self) -> pa.RecordBatch:
         """Its rows."""
-        return self._make()
+        return self.make()
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
-        return Scan(schema=self._schema, splits=(FactsSplit(self.batch),))
+        return Scan(schema=self.schema, splits=(FactsSplit(self.batch),))
 
 
 class ReadFactsTable(FactsTable):
     """A table of facts that are read from state, so that some of them may be unreadable.
 
     Args:
-        name: as listed.
-        comment: what it holds, for people.
-        schema: of its rows.
+        name, comment, schema: see `Table`.
         read: returns the rows that can be read; calls its argument with the error of each file that cannot.
     """
 
     def __init__(
-        self,
-        name: str,
-        comment: str,
-        schema: pa.Schema,
-        read: Callable[[Callable[[ReaderError], None]], pa.RecordBatch],
+        self, name: str, comment: str, schema: pa.Schema, read: Callable[[_Failed], pa.RecordBatch]
     ) -> None:
         super().__init__(name, comment, schema, lambda: self._found[0])
         self._read = read
@@ -259,33 +241,30 @@ class ReadFactsTable(FactsTable):
         batch, unread = self._found
         if unread and not allow_partial:
             raise unread[0]
-        return Scan(schema=self._schema, splits=(FactsSplit(batch),), unread=unread)
+        return Scan(schema=self.schema, splits=(FactsSplit(batch),), unread=unread)
 
 
+@dataclass(eq=False)
 class PlannedTable(Table):
     """A table as another process planned its scan: the plan travels, the table does not.
 
-    Args:
-        name: as listed.
-        comment: what it holds, for people.
-        scan: of all columns, for the predicate of a query.
+    Attributes:
+        planned: the scan of all columns, for the predicate of a query.
         has_all_rows: whether the scan has all rows of the table, whatever the predicate.
     """
 
-    def __init__(self, name: str, comment: str, scan: Scan, *, has_all_rows: bool = True) -> None:
-        self.name = name
-        self.comment = comment
-        self.has_all_rows = has_all_rows
-        self._scan = scan
+    name: str
+    comment: str
+    planned: Scan
+    has_all_rows: bool = field(default=True, kw_only=True)
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self._scan.schema
+    def __post_init__(self) -> None:
+        self.schema = self.planned.schema
 
     @property
     def size_bytes(self) -> int:
-        return self._scan.bytes_total
+        return self.planned.bytes_total
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         """Return the scan that was planned, whose predicate is that of the query."""
-        return self._scan
+        return self.planned

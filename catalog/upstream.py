@@ -14,8 +14,8 @@ Source: Flink: StateCatalog#tableName, StateTableUtils (FLINK-40175, FLINK-40179
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -163,41 +163,35 @@ def renamed_split(origin: Split, columns: tuple[Column, ...]) -> RenamedSplit:
     )
 
 
+@dataclass(eq=False)
 class RenamedTable(Table):
     """One of our tables with other columns and another name.
 
-    Args:
-        name: as listed.
+    Attributes:
         origin: our table.
         columns: of the table.
         fixed: conditions that hold for all rows, as values of columns of our table that leave out other rows exactly.
     """
 
-    def __init__(
-        self, name: str, origin: Table, columns: tuple[Column, ...], fixed: dict[str, Any] | None = None
-    ) -> None:
-        self.name = name
-        self.comment = origin.comment
-        self.origin = origin
-        self._columns = columns
-        self._fixed = fixed or {}
+    name: str
+    origin: Table
+    columns: tuple[Column, ...]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
-    @cached_property
-    def schema(self) -> pa.Schema:
-        return pa.schema([(column.name, column.type) for column in self._columns])
+    def __post_init__(self) -> None:
+        self.comment = self.origin.comment
+        self.schema = pa.schema([(column.name, column.type) for column in self.columns])
 
     @cached_property
     def unquoted(self) -> frozenset[str]:
         known = self.origin.unquoted
-        return frozenset(
-            column.name for column in self._columns if column.source in known and not column.path
-        )
+        return frozenset(column.name for column in self.columns if column.source in known and not column.path)
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         return self.origin.size_bytes
 
-    @property
+    @cached_property
     def own_size(self) -> StateSize | None:
         return self.origin.own_size
 
@@ -206,14 +200,14 @@ class RenamedTable(Table):
         return self.origin.extent
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
-        own = Predicate({name: (value,) for name, value in self._fixed.items()})
-        for column in self._columns:
+        own = Predicate({name: (value,) for name, value in self.fixed.items()})
+        for column in self.columns:
             values = predicate.of(column.name)
             is_same = column.form is Form.SAME and not column.path
-            if values is not None and is_same and column.source not in self._fixed:
+            if values is not None and is_same and column.source not in self.fixed:
                 own = own.and_(column.source, values)
         scan = self.origin.plan(own, allow_partial=allow_partial)
-        splits = tuple(renamed_split(split, self._columns) for split in scan.splits)
+        splits = tuple(renamed_split(split, self.columns) for split in scan.splits)
         return replace(scan, schema=self.schema, splits=splits, counter=ScanCounter())
 
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -167,21 +168,17 @@ def _parts_of(operator: Operator) -> int:
     return sum(len(state.parts) for state in operator.states)
 
 
+@dataclass(eq=False)
 class OperatorsTable(Table):
     """A table whose rows come from operators, a split each.
 
-    Args:
-        name: as listed.
-        comment: what it holds, for people.
+    Attributes:
         find: returns the operators with their references; called once, when they are first needed.
     """
 
-    def __init__(
-        self, name: str, comment: str, find: Callable[[], Sequence[tuple[Operator, OperatorReference]]]
-    ) -> None:
-        self.name = name
-        self.comment = comment
-        self._find = find
+    name: str
+    comment: str
+    find: Callable[[], Sequence[tuple[Operator, OperatorReference]]]
 
     @abstractmethod
     def splits(
@@ -189,14 +186,14 @@ class OperatorsTable(Table):
     ) -> Iterator[OperatorSplit]:
         """Yield the splits of an operator."""
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         return self.plan(allow_partial=True).bytes_total
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         wanted = [
             (operator, replace(reference, parts=_parts_of(operator)))
-            for operator, reference in self._find()
+            for operator, reference in self.find()
             if all(
                 (values := predicate.of(name)) is None or value in values
                 for name, value in reference.values.items()
@@ -307,9 +304,7 @@ def _has_one_entry_a_key(state: State) -> bool:
 class SizesTable(OperatorsTable):
     """The table `xray`."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        return XRAY
+    schema = XRAY
 
     def splits(
         self, operator: Operator, reference: OperatorReference, predicate: Predicate, *, may_be_partial: bool
@@ -404,7 +399,7 @@ class StatesOfOperatorsTable(OperatorsTable):
 
     split: ClassVar[type[StateOfOperatorSplit]]
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return self.split.schema
 
@@ -581,9 +576,7 @@ class OrphansSplit(OperatorSplit):
 class OrphansTable(OperatorsTable):
     """The table `xray_orphan_timers`."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        return XRAY_ORPHAN_TIMERS
+    schema = XRAY_ORPHAN_TIMERS
 
     def splits(
         self, operator: Operator, reference: OperatorReference, predicate: Predicate, *, may_be_partial: bool

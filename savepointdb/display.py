@@ -24,7 +24,7 @@ from service.query.encode import (
     table_lines,
     text_rows,
 )
-from service.query.encode.columns import is_number
+from service.query.encode.formats import is_number
 from service.query.sql.types import Column, sql_type
 
 ROWS_SHOWN = 40

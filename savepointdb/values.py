@@ -37,7 +37,7 @@ from catalog.scan import ANYTHING, ScanCounter
 from readers import json_text
 from savepointdb.errors import MissingPackageError
 from service.base.errors import InvalidQueryError
-from service.query.encode.columns import plain, plain_type
+from service.query.encode.formats import plain, plain_type
 from service.query.sql.types import Column
 from service.tasks.write.localfiles import LocalTables, column_names
 

@@ -3,6 +3,5 @@
 Reading order:
 
     states.py    which states are worth an entry, its rows, and how they are found again
-    files.py     a directory of files that appear whole or not at all
-    listings.py  the tables of savepoints, remembered for lists
+    files.py     a directory of files that appear whole or not at all; the tables of savepoints, remembered for lists
 """

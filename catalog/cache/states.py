@@ -40,8 +40,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 import readers
-from catalog.cache.files import CacheDirectory, EntryIdentity
-from catalog.cache.listings import ListingCache
+from catalog.cache.files import CacheDirectory, EntryIdentity, ListingCache
 from catalog.errors import CorruptCacheError
 from catalog.references import StateReference, open_savepoint
 from readers import KEY_GROUP, ReaderError, key_group_chunks

@@ -44,7 +44,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.cache.listings import ListedTable
+from catalog.cache.files import ListedTable
 from catalog.cache.states import CacheUse
 from catalog.database import Database
 from catalog.errors import NoSuchTableError
@@ -101,7 +101,7 @@ def jobs_of(databases: Sequence[Database], facts: KnownFacts) -> list[Job]:
             name=name,
             label=found[0].job.label,
             title=found[0].job.title or found[0].job.label,
-            job_id=next((job_id for one in found if (job_id := _job_id(one, facts))), None),
+            job_id=next(filter(None, (one.job.job_id or facts.job_id_of(one.path) for one in found)), None),
             databases=newest_first(found),
             history=_history_name(name, taken),
         )
@@ -179,10 +179,6 @@ def _savepoint_job(place: JobPlace, named: dict[str, list[Database]]) -> str:
 def _history_name(job: str, taken: set[str]) -> str:
     name = SEPARATOR.join((job, HISTORY))
     return SEPARATOR.join((job, _OWN_NAME + HISTORY)) if name.casefold() in taken else name
-
-
-def _job_id(database: Database, facts: KnownFacts) -> str | None:
-    return database.job.job_id or facts.job_id_of(database.path)
 
 
 class HistoryDatabase(TableOwner):
@@ -393,25 +389,20 @@ def left_out(database: str, error: ReaderError, checkpoint: SavepointReference) 
     )
 
 
+@dataclass(eq=False)
 class HistoryTable(Table):
     """One table in all checkpoints of a job.
 
-    Args:
-        name: as listed.
-        comment: what it holds, for people.
+    Attributes:
         members: the checkpoints that have it, the newest first; at least one.
         unread: the errors of the checkpoints that may have it and cannot be read.
     """
 
+    name: str
+    comment: str
+    members: tuple[Member, ...]
+    unread: tuple[ReaderError, ...]
     leaves_out = True
-
-    def __init__(
-        self, name: str, comment: str, members: tuple[Member, ...], unread: tuple[ReaderError, ...]
-    ) -> None:
-        self.name = name
-        self.comment = comment
-        self.members = members
-        self.unread = unread
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -421,7 +412,7 @@ class HistoryTable(Table):
     def unquoted(self) -> frozenset[str]:
         return frozenset.intersection(*(member.table.unquoted for member in self.members))
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         return sum(member.table.size_bytes for member in self.members)
 

@@ -194,30 +194,26 @@ class WideTable(Table):
             ]
         )
 
-    @property
+    @cached_property
     def unquoted(self) -> frozenset[str]:
         return self._states.unquoted & {KEY, NAMESPACE}
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         return self._states.size_bytes
 
-    @property
+    @cached_property
     def own_size(self) -> StateSize:
         return self._states.own_size
 
     @cached_property
-    def _extent(self) -> Extent:
+    def extent(self) -> Extent:
         splits = self._splits(ANYTHING, allow_partial=True, damages={})
         return Extent(
             splits=len(splits),
             key_groups=len(frozenset[int]().union(*(split.wanted_key_groups for split in splits))),
             size_bytes=sum(split.size_bytes for split in splits),
         )
-
-    @property
-    def extent(self) -> Extent:
-        return self._extent
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         # A state may be called like a column of its own table that prunes there.

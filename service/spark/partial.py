@@ -24,14 +24,10 @@ _MOST_BYTES = 64 << 20
 _BATCH_ROWS = 65_536
 _ROWS = "rows"
 _SETTINGS = {
-    "threads": "1",
-    "TimeZone": "'UTC'",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "python_enable_replacements": "false",
-    "enable_external_access": "false",
-    "lock_configuration": "true",
-}
+    "threads": "1", "TimeZone": "'UTC'", "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false", "python_enable_replacements": "false",
+    "enable_external_access": "false", "lock_configuration": "true",
+}  # fmt: skip
 
 
 class PartialError(Exception):

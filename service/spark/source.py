@@ -54,21 +54,10 @@ from service.spark.types import InvalidOptionError, Nanoseconds, carried, spark_
 # The module that Spark runs in a Python of its own to push filters.
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _NANOSECONDS: tuple[Nanoseconds, ...] = ("error", "bigint")
-_OPTIONS = frozenset(
-    {
-        "path",
-        "table",
-        "database",
-        "columns",
-        "partitions",
-        "roots",
-        "path_map",
-        "uids",
-        "state_info",
-        "jars",
-        "nanoseconds",
-    }
-)
+_OPTIONS = frozenset({
+    "path", "table", "database", "columns", "partitions", "roots", "path_map", "uids", "state_info", "jars",
+    "nanoseconds",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,10 +156,6 @@ def _wire_timestamp(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.Dat
     return pa.timestamp("us", tz="UTC" if arrow_type.tz else None)
 
 
-def _wire_time(_: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
-    return pa.int64() if nanoseconds == "bigint" else pa.string()
-
-
 def _wire_decimal(arrow_type: pa.DataType, _: Nanoseconds) -> pa.DataType:
     if arrow_type.precision > _MAX_PRECISION or arrow_type.scale < 0:
         raise UnsupportedTypeError(f"expected at most {_MAX_PRECISION} digits, found {arrow_type}")
@@ -176,10 +172,6 @@ def _wire_map(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
 
 def _wire_struct(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
     return pa.struct([(part.name, wire_type(part.type, nanoseconds)) for part in arrow_type])
-
-
-def _wire_dictionary(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
-    return wire_type(arrow_type.value_type, nanoseconds)
 
 
 def _spark_type(wire: pa.DataType) -> spark.DataType:
@@ -216,12 +208,12 @@ _WIRE_TYPES: tuple[
     (pa.types.is_fixed_size_binary, _always(pa.binary())),
     (pa.types.is_date, _always(pa.date32())),
     (pa.types.is_timestamp, _wire_timestamp),
-    (pa.types.is_time, _wire_time),
+    (pa.types.is_time, lambda _, nanoseconds: pa.int64() if nanoseconds == "bigint" else pa.string()),
     (pa.types.is_duration, _always(pa.duration("us"))),
     (pa.types.is_struct, _wire_struct),
     (pa.types.is_map, _wire_map),
     (_is_list, _wire_list),
-    (pa.types.is_dictionary, _wire_dictionary),
+    (pa.types.is_dictionary, lambda kind, nanoseconds: wire_type(kind.value_type, nanoseconds)),
 )
 _SPARK_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], spark.DataType]], ...] = (
     (pa.types.is_boolean, lambda _: spark.BooleanType()),

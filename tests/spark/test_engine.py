@@ -23,8 +23,7 @@ from service.base.errors import (
 )
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.spark.engine import SparkEngine, SparkExecution, translation
-from service.query.engines.spark.executors import rows_of_files, spark_error_of
-from service.query.engines.spark.tables import SparkTable
+from service.query.engines.spark.executors import SparkTable, rows_of_files, spark_error_of
 from service.query.sql.dialects import planned
 from service.query.sql.planner import plan
 from service.spark.files import FileWriter

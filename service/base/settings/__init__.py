@@ -24,21 +24,7 @@ from service.base.settings.loading import (
 )
 
 __all__ = [
-    "ENVIRONMENT_PREFIX",
-    "SETTINGS",
-    "UNLIMITED",
-    "InvalidSettingError",
-    "Setting",
-    "Settings",
-    "add_arguments",
-    "bytes_of",
-    "check_value",
-    "config_path",
-    "keys_of",
-    "parsed_flag",
-    "parsed_prefixes",
-    "parts_of",
-    "path_map_of",
-    "read_config",
-    "settings_of",
-]
+    "ENVIRONMENT_PREFIX", "SETTINGS", "UNLIMITED", "InvalidSettingError", "Setting", "Settings",
+    "add_arguments", "bytes_of", "check_value", "config_path", "keys_of", "parsed_flag", "parsed_prefixes",
+    "parts_of", "path_map_of", "read_config", "settings_of",
+]  # fmt: skip

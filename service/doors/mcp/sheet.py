@@ -14,8 +14,7 @@ from anyio import to_thread
 
 from service.base.errors import LimitExceededError
 from service.query.encode import json_rows
-from service.query.serving.query import Query
-from service.query.serving.waiting import wait_until_ended, wait_until_ready
+from service.query.serving.query import Query, wait_until_ended, wait_until_ready
 from service.query.sql.types import Column
 
 LONGEST_CELL, _SHORTEST_CELL = 1_000, 20

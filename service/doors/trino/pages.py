@@ -29,9 +29,8 @@ from service.doors.trino.statements import ImmediateAnswer, Interpreter, Shape, 
 from service.doors.trino.types import column_of, named_column, rows_of, values_of, with_bigints
 from service.query.running.origin import Origin
 from service.query.running.run import QueryState
-from service.query.serving.query import Query
+from service.query.serving.query import Query, wait_until_ready
 from service.query.serving.registry import Queries
-from service.query.serving.waiting import wait_until_ready
 from service.query.sql.plan import UnreadFile
 
 logger = logging.getLogger("savepointdb")

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from readers import iso_timestamp, json_text
 from service.base.errors import InvalidValueError
-from service.query.encode.columns import decimal_text, plain
+from service.query.encode.formats import decimal_text, plain
 from service.query.sql.types import Column
 
 _HUGE = "HUGEINT"

@@ -2,8 +2,7 @@
 
 Modules:
 
-    columns.py  an Arrow column → types that every format has; → JSON text; → plain text
-    formats.py  batches → a stream of bytes, a function for each format
+    formats.py  an Arrow column → types that every format has; batches → bytes, a function for each format
     table.py    batches → lines for people: a table, a value a line, a plan, sections of a page; sizes and numbers
     markup.py   batches → lines of a table of Markdown, of HTML; suites of test cases → XML as JUnit writes it
 """
@@ -28,25 +27,7 @@ from service.query.encode.table import (
 )
 
 __all__ = [
-    "FORMATS",
-    "SPREADSHEET_CSV",
-    "Format",
-    "age_text",
-    "counted",
-    "dated",
-    "fitting_columns",
-    "html_lines",
-    "json_rows",
-    "markdown_lines",
-    "plan_lines",
-    "printable",
-    "section_lines",
-    "size_text",
-    "split_suffix",
-    "state_size_text",
-    "state_sizes",
-    "table_lines",
-    "text_rows",
-    "value_lines",
-    "wrapped_lines",
-]
+    "FORMATS", "SPREADSHEET_CSV", "Format", "age_text", "counted", "dated", "fitting_columns", "html_lines",
+    "json_rows", "markdown_lines", "plan_lines", "printable", "section_lines", "size_text", "split_suffix",
+    "state_size_text", "state_sizes", "table_lines", "text_rows", "value_lines", "wrapped_lines",
+]  # fmt: skip

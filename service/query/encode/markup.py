@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import pyarrow as pa
 
-from service.query.encode.columns import is_number
+from service.query.encode.formats import is_number
 from service.query.encode.table import printable, text_rows, text_width
 from service.query.sql.types import Column
 

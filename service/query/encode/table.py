@@ -23,7 +23,7 @@ from itertools import chain, repeat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.query.encode.columns import is_number, text_column
+from service.query.encode.formats import is_number, text_column
 from service.query.sql.types import Column, sql_type
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")

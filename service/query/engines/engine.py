@@ -58,31 +58,17 @@ class Execution(Protocol):
     Attributes:
         is_long: whether the query reads so much that it runs behind all others, if the engine has priorities; set
             before `open`.
+        columns: the columns of the answer; known after `open`.
+        remark: a note on how the plan runs, for the reason of the choice; known after `open`, empty for none.
     """
 
     is_long: bool = False
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns of the answer; known after `open`."""
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of savepoints read so far."""
-
-    @property
-    def bytes_total(self) -> int:
-        """Estimate of the bytes that the scans started so far read to their end."""
+    columns: tuple[Column, ...] = ()
+    remark: str = ""
 
     @property
     def progress(self) -> Progress:
         """Progress of the execution; any thread may ask, also after `close`."""
-        return Progress(bytes_read=self.bytes_read, bytes_total=self.bytes_total)
-
-    @property
-    def remark(self) -> str:
-        """A note on how the plan runs, for the reason of the choice; known after `open`, empty for none."""
-        return ""
 
     def begin(self, timeout_s: float) -> bool:
         """Begin before `open`, and wait a little; return True if the whole answer is there, so that `open` does not wait.

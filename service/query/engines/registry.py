@@ -192,7 +192,7 @@ ENGINES = (
         (
             Requirement("pyspark", "pip install 'savepointdb[spark]'"),
             Requirement("grpc", "Spark Connect: pip install 'savepointdb[connect]'", distribution="grpcio"),
-            Requirement("java", "Java 17 or newer", check="service.query.engines.spark.checks:check_java"),
+            Requirement("java", "Java 17 or newer", check="service.query.engines.spark.sessions:check_java"),
         ),
     ),
     RegisteredEngine("scan", "the scan itself", Role.SCAN, "service.query.engines.scan.execution:ScanEngine"),

@@ -6,7 +6,7 @@ behind, however the service ends.
 The rows of a query that no client has read yet: in memory, and in a file behind it.
 
 A batch that finds no room in memory for a while goes to a file, so a query can end although its client is slow. If the file is
-full as well, the thread waits. Clients without a thread (`service.query.serving.waiting`) register a listener instead of waiting.
+full as well, the thread waits. Clients without a thread (`service.query.serving.query`) register a listener instead of waiting.
 """
 
 from __future__ import annotations

@@ -20,36 +20,13 @@ DIFFERENCES = "diff"
 ALLOWED_TABLE_FUNCTIONS = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
 
 # Names of DuckDB and of Spark.
-_DENIED = frozenset(
-    {
-        "add_parquet_key",
-        "checkpoint",
-        "copy_database",
-        "current_setting",
-        "currval",
-        "force_checkpoint",
-        "getenv",
-        "getvariable",
-        "import_database",
-        "java_method",
-        "json_execute_serialized_sql",
-        "json_serialize_plan",
-        "nextval",
-        "parse_duckdb_log_message",
-        "pg_sleep",
-        "query",
-        "query_table",
-        "reflect",
-        "set_config",
-        "setseed",
-        "setval",
-        "sleep_ms",
-        "sniff_csv",
-        "try_reflect",
-        "which_secret",
-        "write_log",
-    }
-)
+_DENIED = frozenset({
+    "add_parquet_key", "checkpoint", "copy_database", "current_setting", "currval", "force_checkpoint",
+    "getenv", "getvariable", "import_database", "java_method", "json_execute_serialized_sql",
+    "json_serialize_plan", "nextval", "parse_duckdb_log_message", "pg_sleep", "query", "query_table",
+    "reflect", "set_config", "setseed", "setval", "sleep_ms", "sniff_csv", "try_reflect", "which_secret",
+    "write_log",
+})  # fmt: skip
 _DENIED_PREFIXES = ("__internal_", "duckdb_", "pragma_", "read_", "test_")
 
 
@@ -146,70 +123,15 @@ def _function_name(function: exp.Func) -> str:
 
 
 _REFUSED_NODES = (
-    exp.Attach,
-    exp.Command,
-    exp.Copy,
-    exp.Create,
-    exp.Delete,
-    exp.Describe,
-    exp.Detach,
-    exp.Drop,
-    exp.Insert,
-    exp.Into,
-    exp.Lock,
-    exp.Merge,
-    exp.Pragma,
-    exp.Set,
-    exp.Show,
-    exp.Summarize,
-    exp.Update,
+    exp.Attach, exp.Command, exp.Copy, exp.Create, exp.Delete, exp.Describe, exp.Detach, exp.Drop,
+    exp.Insert, exp.Into, exp.Lock, exp.Merge, exp.Pragma, exp.Set, exp.Show, exp.Summarize, exp.Update,
     exp.Use,
-)
+)  # fmt: skip
 # Statements of DuckDB, Spark or Trino: they get FORBIDDEN, other words SYNTAX_ERROR.
-_REFUSED_WORDS = frozenset(
-    {
-        "ADD",
-        "ALTER",
-        "ANALYZE",
-        "ATTACH",
-        "BEGIN",
-        "CACHE",
-        "CALL",
-        "CHECKPOINT",
-        "COMMENT",
-        "COMMIT",
-        "COPY",
-        "CREATE",
-        "DEALLOCATE",
-        "DELETE",
-        "DETACH",
-        "DROP",
-        "EXECUTE",
-        "EXPORT",
-        "FORCE",
-        "GRANT",
-        "IMPORT",
-        "INSERT",
-        "INSTALL",
-        "KILL",
-        "LOAD",
-        "MERGE",
-        "PIVOT",
-        "PRAGMA",
-        "PREPARE",
-        "REFRESH",
-        "RENAME",
-        "REPLACE",
-        "RESET",
-        "REVOKE",
-        "ROLLBACK",
-        "SET",
-        "START",
-        "TRUNCATE",
-        "UNPIVOT",
-        "UPDATE",
-        "UPSERT",
-        "USE",
-        "VACUUM",
-    }
-)
+_REFUSED_WORDS = frozenset({
+    "ADD", "ALTER", "ANALYZE", "ATTACH", "BEGIN", "CACHE", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY",
+    "CREATE", "DEALLOCATE", "DELETE", "DETACH", "DROP", "EXECUTE", "EXPORT", "FORCE", "GRANT", "IMPORT",
+    "INSERT", "INSTALL", "KILL", "LOAD", "MERGE", "PIVOT", "PRAGMA", "PREPARE", "REFRESH", "RENAME",
+    "REPLACE", "RESET", "REVOKE", "ROLLBACK", "SET", "START", "TRUNCATE", "UNPIVOT", "UPDATE", "UPSERT",
+    "USE", "VACUUM",
+})  # fmt: skip

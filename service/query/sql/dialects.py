@@ -95,10 +95,6 @@ def planned(
     return replace(result, notes=notes) if notes else result
 
 
-def _from_duckdb(sql: str, _constants: Mapping[str, str]) -> str:
-    return sql
-
-
 def _from_trino(sql: str, constants: Mapping[str, str]) -> str:
     words = _FIRST_WORDS.match(sql)
     first, second = (words[1].upper(), (words[2] or "").upper()) if words else ("", "")
@@ -135,7 +131,7 @@ def _relocate(error: QueryError, translated: str, sql: str) -> None:
 
 
 _TRANSLATIONS: dict[str, Callable[[str, Mapping[str, str]], str]] = {
-    DIALECT: _from_duckdb,
+    DIALECT: lambda sql, _: sql,
     TRINO: _from_trino,
     FLINK: _from_flink,
 }

@@ -27,8 +27,7 @@ from service.query.sql.parser import DIALECT, blanked, check_length, parsed, tok
 from service.query.sql.plan import Plan
 from service.query.sql.remembered import RememberedQueries, RememberedQuery
 from service.query.sql.resolver import Resolver, SystemTables
-from service.query.sql.schemas.definitions import COLUMNS, definition_of, facts_of
-from service.query.sql.schemas.named import CATALOG, Owner
+from service.query.sql.schemas.named import CATALOG, COLUMNS, Owner, definition_of, facts_of
 
 
 def plan(

@@ -192,7 +192,15 @@ def predicates_of(
         constants = _joined_constants(select, joins)
         if constants or scope.merged:
             sources = [select.args["from_"], *joins]
-        _meet_constants(values, [*_equal_sides(conjuncts), *_merged_sides(select, joins)], constants, scope)
+        _meet_constants(
+            values,
+            [
+                *((one.this, one.expression) for one in conjuncts if isinstance(one, exp.EQ)),
+                *_merged_sides(select, joins),
+            ],
+            constants,
+            scope,
+        )
         _share(values, [*_equalities(conjuncts, scope), *scope.merged_pairs()], scope)
     ranges, by_ranges = ranges_of(conjuncts, scope.find)
     predicates = {
@@ -453,12 +461,6 @@ def _meet_constants(
             condition = None if allowed is None else _meets(scope.find(one), allowed, scope)
             for column in condition[0] if condition else ():
                 values[column] = _both(values.get(column), condition[1] if condition else ())
-
-
-def _equal_sides(conjuncts: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    for conjunct in conjuncts:
-        if isinstance(conjunct, exp.EQ):
-            yield conjunct.this, conjunct.expression
 
 
 def _merged_sides(select: exp.Select, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Expr]]:

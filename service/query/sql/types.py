@@ -78,34 +78,14 @@ def _identifier(name: str) -> str:
 
 
 _PLAIN = {
-    pa.null().id: "NULL",
-    pa.bool_().id: "BOOLEAN",
-    pa.int8().id: "TINYINT",
-    pa.int16().id: "SMALLINT",
-    pa.int32().id: "INTEGER",
-    pa.int64().id: "BIGINT",
-    pa.uint8().id: "UTINYINT",
-    pa.uint16().id: "USMALLINT",
-    pa.uint32().id: "UINTEGER",
-    pa.uint64().id: "UBIGINT",
-    pa.float16().id: "FLOAT",
-    pa.float32().id: "FLOAT",
-    pa.float64().id: "DOUBLE",
-    pa.string().id: "VARCHAR",
-    pa.large_string().id: "VARCHAR",
-    pa.binary().id: "BLOB",
-    pa.large_binary().id: "BLOB",
-    pa.date32().id: "DATE",
-    pa.date64().id: "DATE",
-    pa.month_day_nano_interval().id: "INTERVAL",
-}
+    pa.null().id: "NULL", pa.bool_().id: "BOOLEAN", pa.int8().id: "TINYINT", pa.int16().id: "SMALLINT",
+    pa.int32().id: "INTEGER", pa.int64().id: "BIGINT", pa.uint8().id: "UTINYINT",
+    pa.uint16().id: "USMALLINT", pa.uint32().id: "UINTEGER", pa.uint64().id: "UBIGINT",
+    pa.float16().id: "FLOAT", pa.float32().id: "FLOAT", pa.float64().id: "DOUBLE", pa.string().id: "VARCHAR",
+    pa.large_string().id: "VARCHAR", pa.binary().id: "BLOB", pa.large_binary().id: "BLOB",
+    pa.date32().id: "DATE", pa.date64().id: "DATE", pa.month_day_nano_interval().id: "INTERVAL",
+}  # fmt: skip
 _KEPT = (
-    pa.types.is_boolean,
-    pa.types.is_signed_integer,
-    pa.types.is_float32,
-    pa.types.is_float64,
-    pa.types.is_string,
-    pa.types.is_binary,
-    pa.types.is_date32,
-    pa.types.is_decimal128,
-)
+    pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64,
+    pa.types.is_string, pa.types.is_binary, pa.types.is_date32, pa.types.is_decimal128,
+)  # fmt: skip

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from catalog import Database, Key, KeyedState, NotAKeyError, Predicate, keyed_states
 from catalog.differences.table import diff_table
 from readers import conform, json_text
-from service.query.encode.columns import JSON_TEXT
+from service.query.encode.formats import JSON_TEXT
 from service.query.sql.types import Column, sql_type
 
 KEY_SCHEMA = pa.schema(

@@ -32,7 +32,7 @@ from catalog import (
 from readers import ReaderError, json_text
 from service.base.errors import QueryError, SavepointError, query_error_of
 from service.query.encode import FORMATS, counted, section_lines
-from service.query.encode.columns import JSON_TEXT
+from service.query.encode.formats import JSON_TEXT
 from service.query.sql.types import Column, sql_type
 from service.tasks.request import TaskRequest, option
 from service.tasks.task import Context, Task

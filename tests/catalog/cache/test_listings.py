@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import catalog
-from catalog.cache.listings import ListedTable, ListingCache
+from catalog.cache.files import ListedTable, ListingCache
 from catalog.cache.states import StateCache
 from catalog.stateinfo import write
 from readers import ReaderError, operator_id_of

@@ -19,7 +19,7 @@ from service.doors.cli.outcome import NothingFoundError, WrongUsageError, ended
 from service.doors.cli.output import TABLE, output_format, write_rows
 from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_cache, add_output
 from service.doors.cli.sources import cache_of, catalog_of
-from service.query.encode.columns import JSON_TEXT
+from service.query.encode.formats import JSON_TEXT
 from service.query.engines.registry import open_engines
 from service.query.running.session import Session
 from service.query.sql.types import Column, sql_type

@@ -28,7 +28,7 @@ from service.doors.cli.shell.names import Names
 from service.doors.cli.shell.statements import command_of, statements_of
 from service.doors.cli.shell.taskcommands import parser_of
 from service.query.encode import printable
-from service.query.sql.schemas.definitions import as_identifier
+from service.query.sql.schemas.named import as_identifier
 
 _TOKEN = re.compile(
     r"""(?P<blank>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<text>'(?:[^']|'')*(?:'|\Z))|(?P<quoted>"(?:[^"]|"")*(?:"|\Z))"""

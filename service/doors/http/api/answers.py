@@ -26,8 +26,7 @@ from service.doors.http.api.state import ServiceState
 from service.doors.http.errors import FAILURES
 from service.query.encode import FORMATS, SPREADSHEET_CSV, Format
 from service.query.running.origin import headers_of
-from service.query.serving.query import Query
-from service.query.serving.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
+from service.query.serving.query import Query, cancelled_on_disconnect, wait_until_ended, wait_until_ready
 
 
 class AcceptedType(NamedTuple):

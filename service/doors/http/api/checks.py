@@ -20,7 +20,7 @@ from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_check
 from service.query.running.group import QueryGroup
-from service.query.serving.waiting import ended_on_disconnect
+from service.query.serving.query import ended_on_disconnect
 from service.tasks.check.running import CheckRequest
 
 router = APIRouter(prefix="/api/checks", tags=["checks"], responses=FAILURES)

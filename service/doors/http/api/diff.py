@@ -17,8 +17,7 @@ from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.query.running.group import QueryGroup
-from service.query.serving.query import Query
-from service.query.serving.waiting import ended_on_disconnect
+from service.query.serving.query import Query, ended_on_disconnect
 from service.tasks.diff.comparison import Comparison
 from service.tasks.diff.running import Compared, DiffRequest, compared_of, comparison_by
 

@@ -20,7 +20,7 @@ from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.query.running.group import QueryGroup
 from service.query.running.origin import sendable
-from service.query.serving.waiting import ended_on_disconnect
+from service.query.serving.query import ended_on_disconnect
 from service.tasks.history.timeline import HistoryRequest, run
 
 router = APIRouter(prefix="/api/jobs", tags=["catalog"], responses=FAILURES)

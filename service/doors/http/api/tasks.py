@@ -20,8 +20,7 @@ from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.query.running.group import QueryGroup
 from service.query.running.request import QueryRequest
-from service.query.serving.query import Query
-from service.query.serving.waiting import ended_on_disconnect
+from service.query.serving.query import Query, ended_on_disconnect
 from service.tasks.registry import HTTP, RegisteredTask, tasks_at
 from service.tasks.request import Option, TaskRequest, options_of
 from service.tasks.task import Context

@@ -41,7 +41,7 @@ from service.base.errors import (
 )
 from service.base.process import machine
 from service.base.settings import InvalidSettingError, Settings
-from service.query.encode.columns import decoded, decoded_schema
+from service.query.encode.formats import decoded, decoded_schema
 from service.query.engines.duckdb.errors import statement_error_of
 from service.query.engines.duckdb.guard import (
     answer_schema,
@@ -57,9 +57,8 @@ from service.query.engines.parallel import SplitCount, read_splits
 from service.query.sql.flink.macros import MACROS as FLINK_MACROS
 from service.query.sql.flink.macros import PREFIX as FLINK_PREFIX
 from service.query.sql.literals import text_constant
-from service.query.sql.plan import Plan, TableReference, UnreadFile, unread_files
+from service.query.sql.plan import Plan, TableReference, unread_files
 from service.query.sql.trino.macros import MACROS, PREFIX
-from service.query.sql.types import Column
 
 if TYPE_CHECKING:
     from service.query.engines.duckdb.cached import CachedFiles, OpenCacheFile
@@ -231,48 +230,28 @@ class DuckDBExecution(Execution):
         self._scans: list[Scan] = []
         self._titles: list[str] = []
         self._counts: list[SplitCount] = []
-        self._columns: tuple[Column, ...] = ()
         self._failure: QueryError | None = None
         self._closed = False
         self._lock = threading.Lock()
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """Columns of the answer; see `Execution`."""
-        return self._columns
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of savepoints read so far; see `Execution`."""
-        return sum(scan.bytes_read for scan in self._scans)
-
-    @property
-    def bytes_total(self) -> int:
-        """Estimate of the bytes to read; see `Execution`."""
-        return sum(scan.bytes_total for scan in self._scans)
-
-    @property
     def progress(self) -> Progress:
         """Progress of all scans of the statement; see `Execution`."""
+        incomplete = (
+            file
+            for title, scan in zip(self._titles, self._scans, strict=False)
+            for file in unread_files(title, scan.counter.failures)
+        )
         return Progress(
-            bytes_read=self.bytes_read,
-            bytes_total=self.bytes_total,
+            bytes_read=sum(scan.bytes_read for scan in self._scans),
+            bytes_total=sum(scan.bytes_total for scan in self._scans),
             bytes_cached=sum(scan.bytes_cached for scan in self._scans),
             cache_hits=sum(scan.is_cached for scan in self._scans),
             rows_read=sum(count.rows for count in self._counts),
             splits_read=sum(count.splits for count in self._counts),
             splits_total=sum(len(scan.splits) for scan in self._scans),
-            incomplete=self._incomplete(),
+            incomplete=tuple(dict.fromkeys(incomplete)),
         )
-
-    def _incomplete(self) -> tuple[UnreadFile, ...]:
-        """Return the files whose reading ended in an error that the plan allows."""
-        found = (
-            file
-            for title, scan in zip(self._titles, self._scans, strict=False)
-            for file in unread_files(title, scan.counter.failures)
-        )
-        return tuple(dict.fromkeys(found))
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
@@ -302,7 +281,7 @@ class DuckDBExecution(Execution):
                 self._plan = self._plan.with_all_rows()
             session.attach(self._plan.tables, self, self._files)
             relation = session.bind()
-            self._columns = session.columns
+            self.columns = session.columns
             self._check_not_cancelled()
             self._reader = reader = self._unchanged(session.unchanged) or relation.to_arrow_reader(
                 _VECTOR_ROWS
@@ -457,7 +436,7 @@ class DuckDBExecution(Execution):
         if columns is None:
             return None
         (reference,) = self._plan.tables
-        schema = answer_schema(reference, columns, [column.name for column in self._columns])
+        schema = answer_schema(reference, columns, [column.name for column in self.columns])
         with self._scan_errors():
             scan = self.scan(reference, list(dict.fromkeys(columns)), None)
         self._unread = self._as_they_are(scan, columns, schema)

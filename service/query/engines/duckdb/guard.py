@@ -47,24 +47,11 @@ _Node = dict[str, Any]
 # What only shows how a function was written.
 _WRITTEN = frozenset({"is_operator", "qualified_name"})
 _SYNONYMS = {
-    "**": "pow",
-    "^": "pow",
-    "^@": "starts_with",
-    "argmax": "arg_max",
-    "argmin": "arg_min",
-    "array_agg": "list",
-    "array_contains": "list_contains",
-    "array_length": "len",
-    "countif": "count_if",
-    "length": "len",
-    "list_has": "list_contains",
-    "max_by": "arg_max",
-    "min_by": "arg_min",
-    "power": "pow",
-    "stddev_samp": "stddev",
-    "substring": "substr",
-    "var_samp": "variance",
-}
+    "**": "pow", "^": "pow", "^@": "starts_with", "argmax": "arg_max", "argmin": "arg_min",
+    "array_agg": "list", "array_contains": "list_contains", "array_length": "len", "countif": "count_if",
+    "length": "len", "list_has": "list_contains", "max_by": "arg_max", "min_by": "arg_min", "power": "pow",
+    "stddev_samp": "stddev", "substring": "substr", "var_samp": "variance",
+}  # fmt: skip
 _UNITS = frozenset({"date_diff", "date_part", "date_sub", "date_trunc", "datediff", "datepart", "datetrunc"})
 _UNIT_SYNONYMS = {"DAYOFWEEK": "DOW", "DAYOFYEAR": "DOY", "DAYOFWEEK_ISO": "ISODOW", "WEEKISO": "WEEK"}
 _CONDITIONS = frozenset({"bool_and", "bool_or"})
@@ -184,19 +171,10 @@ def _argument(function: _Node) -> _Node:
 # Nodes of DuckDB's tree are dictionaries.
 _QUERIES = frozenset({"CTE_NODE", "RECURSIVE_CTE_NODE", "SELECT_NODE", "SET_OPERATION_NODE"})
 # What stands in FROM.
-_SOURCES = frozenset(
-    {
-        "BASE_TABLE",
-        "COLUMN_DATA",
-        "EMPTY",
-        "EMPTY_FROM",
-        "EXPRESSION_LIST",
-        "JOIN",
-        "PIVOT",
-        "SUBQUERY",
-        "TABLE_FUNCTION",
-    }
-)
+_SOURCES = frozenset({
+    "BASE_TABLE", "COLUMN_DATA", "EMPTY", "EMPTY_FROM", "EXPRESSION_LIST", "JOIN", "PIVOT", "SUBQUERY",
+    "TABLE_FUNCTION",
+})  # fmt: skip
 _MODIFIERS = frozenset({"DISTINCT_MODIFIER", "LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "ORDER_MODIFIER"})
 
 

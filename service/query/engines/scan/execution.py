@@ -19,7 +19,6 @@ from service.query.engines.engine import Engine, Execution, Progress
 from service.query.engines.parallel import SplitCount, read_splits
 from service.query.engines.scan.work import ScanWork
 from service.query.sql.plan import Comparison, Plan, unread_files
-from service.query.sql.types import Column
 
 
 class ScanExecution(Execution):
@@ -31,24 +30,10 @@ class ScanExecution(Execution):
 
     def __init__(self, work: ScanWork) -> None:
         self._work = work
+        self.columns = work.answer_columns
         self._count = SplitCount()
         self._failure: QueryError | None = None
         self._batches: Generator[pa.RecordBatch] | None = None
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Columns of the answer; see `Execution`."""
-        return self._work.answer_columns
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of savepoints read so far; see `Execution`."""
-        return self._work.scan.bytes_read
-
-    @property
-    def bytes_total(self) -> int:
-        """Estimate of the bytes to read; see `Execution`."""
-        return self._work.scan.bytes_total
 
     @property
     def progress(self) -> Progress:

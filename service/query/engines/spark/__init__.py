@@ -1,18 +1,16 @@
 """Spark, on a cluster or on this machine.
 
     engine.py    SparkEngine and its executions
-    checks.py    checks before Spark starts: Java, addresses
-    sessions.py  where and how Spark runs; the interface of its sessions: one for each query
+    sessions.py  where and how Spark runs, checks before it starts; the interface of its sessions: one for each query
     jvm.py       sessions in a JVM of this process, on this machine or on a cluster's master
     connect.py   sessions on a Spark Connect server
     packages.py  the zip of our code for executors
     unpack.py    unpacks that zip on executors
-    tables.py    what Spark reads of each table: tasks
     sql.py       DuckDB's SQL → Spark's SQL
     expressions/ expressions of DuckDB's SQL → Spark's
     types.py     DuckDB's types and Spark's names for them
     partial.py   a SELECT split in two, the first part for executors
-    executors.py what executors do for this service: long answers in files, work of the writers; the texts of their errors
+    executors.py what executors do for this service: what they read, long answers in files, work of the writers; the texts of their errors
 
 Code that runs on executors is in `service.spark`.
 """

@@ -20,9 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from service.base.errors import EngineUnavailableError
-from service.query.engines.spark.checks import DUCKDB_GOES_ON, check_reachable, quiet
 from service.query.engines.spark.packages import write_packages
-from service.query.engines.spark.sessions import MEANING, Sessions, SparkSettings
+from service.query.engines.spark.sessions import (
+    DUCKDB_GOES_ON,
+    MEANING,
+    Sessions,
+    SparkSettings,
+    check_reachable,
+    quiet,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

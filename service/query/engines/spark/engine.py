@@ -44,25 +44,23 @@ from service.query.engines.duckdb.guard import is_meant
 from service.query.engines.engine import Cluster, Engine, Execution, Progress
 from service.query.engines.spark.connect import ConnectSessions
 from service.query.engines.spark.executors import (
+    KnownTable,
+    ScannedTable,
+    SparkTable,
     SparkWork,
+    be_parallel,
+    gathered,
+    is_scanned,
     missing_module,
     rows_of_files,
     spark_error_of,
+    without_rows,
     written,
 )
 from service.query.engines.spark.expressions import AVERAGE
 from service.query.engines.spark.jvm import JvmSessions
 from service.query.engines.spark.sessions import Sessions, SparkSettings, spark_settings
 from service.query.engines.spark.sql import SparkQuery, spark_query
-from service.query.engines.spark.tables import (
-    KnownTable,
-    ScannedTable,
-    SparkTable,
-    be_parallel,
-    gathered,
-    is_scanned,
-    without_rows,
-)
 from service.query.sql.parser import generated
 from service.query.sql.plan import Plan, ReadStatement, TableReference
 from service.query.sql.types import Column
@@ -189,30 +187,10 @@ class SparkExecution(Execution):
         self._tag = f"savepointdb-{secrets.token_hex(8)}"
         self._export = exports / self._tag if exports is not None else None
         self._job = _Job(threading.Event())
-        self._columns: tuple[Column, ...] = ()
         self._schema = pa.schema([])
         self._bytes_total = 0
         self._merging: Execution | None = None
         self._thread: threading.Thread | None = None
-        self._remark = ""
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Columns of the answer; see `Execution`."""
-        return self._columns
-
-    @property
-    def bytes_read(self) -> int:
-        """Estimate by the share of tasks that are done; see `Execution`."""
-        if self._job.reader is not None:
-            return self._bytes_total
-        done, total = self._sessions.tasks(self._tag)
-        return self._bytes_total * done // total if total else 0
-
-    @property
-    def bytes_total(self) -> int:
-        """Estimate of the bytes to read; see `Execution`."""
-        return self._bytes_total
 
     @property
     def progress(self) -> Progress:
@@ -220,14 +198,12 @@ class SparkExecution(Execution):
         done, total = self._sessions.tasks(self._tag)
         if self._job.reader is not None:
             total = done  # Spark skips tasks that turn out not to be needed
+            bytes_read = self._bytes_total
+        else:
+            bytes_read = self._bytes_total * done // total if total else 0
         return Progress(
-            bytes_read=self.bytes_read, bytes_total=self._bytes_total, splits_read=done, splits_total=total
+            bytes_read=bytes_read, bytes_total=self._bytes_total, splits_read=done, splits_total=total
         )
-
-    @property
-    def remark(self) -> str:
-        """Note that executors have no DuckDB; see `Execution`."""
-        return self._remark
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
@@ -303,7 +279,7 @@ class SparkExecution(Execution):
     def _translation(self) -> SparkQuery:
         query = translation(self._plan)
         if query.partials and not self._sessions.has_duckdb:
-            self._remark = "the executors have no DuckDB to aggregate with, so Spark takes every row"
+            self.remark = "the executors have no DuckDB to aggregate with, so Spark takes every row"
             return translation(self._plan, in_part=False)
         return query
 
@@ -313,7 +289,7 @@ class SparkExecution(Execution):
         execution = self._duckdb.execution(replace(self._plan, tables=tables))
         with contextlib.closing(execution):
             self._schema = execution.open().schema
-            self._columns = execution.columns
+            self.columns = execution.columns
 
     def _run(self, query: SparkQuery) -> None:
         """Run the query: the target of its thread."""
@@ -436,7 +412,7 @@ class SparkExecution(Execution):
         rows = pa.RecordBatch.from_arrays(
             [pa.array(["spark_plan"]), pa.array([text])], ["explain_key", "explain_value"]
         )
-        self._columns = (Column("explain_key", "VARCHAR"), Column("explain_value", "VARCHAR"))
+        self.columns = (Column("explain_key", "VARCHAR"), Column("explain_value", "VARCHAR"))
         return pa.RecordBatchReader.from_batches(rows.schema, [rows])
 
     def _conformed(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:

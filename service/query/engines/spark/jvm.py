@@ -17,9 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from service.base.errors import EngineUnavailableError
 from service.base.process import machine
-from service.query.engines.spark.checks import DUCKDB_GOES_ON, check_java, check_reachable, quiet
 from service.query.engines.spark.packages import package_folders, write_packages
-from service.query.engines.spark.sessions import MEANING, Sessions, SparkSettings
+from service.query.engines.spark.sessions import (
+    DUCKDB_GOES_ON,
+    MEANING,
+    Sessions,
+    SparkSettings,
+    check_java,
+    check_reachable,
+    quiet,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkStageInfo

@@ -591,17 +591,14 @@ def _conformed(query: exp.Query, have: Columns, want: Columns) -> exp.Query:
     """Return one side of a set operation, cast to the types of the whole."""
     # In parentheses, or ORDER BY and LIMIT of one side would be those of the whole.
     if [kind for _, kind in have] == [kind for _, kind in want]:
-        return exp.Subquery(this=query) if _is_modified(query) else query
+        is_modified = any(query.args.get(name) for name in ("order", "limit", "offset", "with_"))
+        return exp.Subquery(this=query) if is_modified else query
     numbered = [(f"c{place}", kind) for place, (_, kind) in enumerate(have)]
     items = [
         _named(cast(Term(exp.column(exp.to_identifier(name, quoted=True)), kind), target), column)
         for (name, kind), (column, target) in zip(numbered, want, strict=True)
     ]
     return exp.select(*items).from_(exp.Subquery(this=query, alias=_alias("side", numbered)))
-
-
-def _is_modified(query: exp.Query) -> bool:
-    return any(query.args.get(name) for name in ("order", "limit", "offset", "with_"))
 
 
 def _check_having(query: exp.Select) -> None:

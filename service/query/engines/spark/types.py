@@ -123,14 +123,14 @@ def _common_of_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     raise NotOnSparkError(f"{one} beside {other}")
 
 
+def _wider_integer(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    return max(one, other, key=lambda kind: digits_of(kind)[0])
+
+
 def _is_read_from_text(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_temporal(arrow_type) or is_integer(arrow_type)) and not pa.types.is_duration(
         arrow_type
     )
-
-
-def _wider_integer(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    return max(one, other, key=lambda kind: digits_of(kind)[0])
 
 
 def _merged_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:

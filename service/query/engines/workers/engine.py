@@ -44,7 +44,6 @@ from service.query.engines.workers.pool import (
     worker_memory_bytes,
 )
 from service.query.sql.plan import Plan, is_lookup
-from service.query.sql.types import Column
 
 # A worker that still runs this long after a cancel is killed.
 _PATIENCE_S = 1.0
@@ -128,6 +127,8 @@ class WorkerExecution(Execution):
         has_begun: whether a worker has the task.
     """
 
+    progress: Progress = Progress()
+
     def __init__(
         self,
         content: Callable[[], bytes],
@@ -140,33 +141,11 @@ class WorkerExecution(Execution):
         self._with_all_rows = with_all_rows
         self._is_lookup = is_lookup
         self._pool = pool
-        self._columns: tuple[Column, ...] = ()
-        self._progress = Progress()
         self._lock = threading.Lock()
         self._worker: WorkerProcess | None = None
         self._failure: QueryError | None = None
         self._cancelled: float | None = None
         self.has_begun = False
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Columns of the answer; see `Execution`."""
-        return self._columns
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of savepoints read so far; see `Execution`."""
-        return self._progress.bytes_read
-
-    @property
-    def bytes_total(self) -> int:
-        """Estimate of the bytes to read; see `Execution`."""
-        return self._progress.bytes_total
-
-    @property
-    def progress(self) -> Progress:
-        """The latest progress that the worker sent; see `Execution`."""
-        return self._progress
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
@@ -274,9 +253,9 @@ class WorkerExecution(Execution):
         if frame is Frame.BATCH:
             return content
         if frame is Frame.COLUMNS:
-            self._columns = columns_of(content)
+            self.columns = columns_of(content)
         elif frame is Frame.PROGRESS:
-            self._progress = progress_of(content)
+            self.progress = progress_of(content)
         else:
             self._ended(worker, End.of(content))
         return None
@@ -382,6 +361,6 @@ class WorkerReading(WorkerExecution):
         if frame is not Frame.ANSWER:
             return super()._noted(worker, frame, content)
         self._answer = answer = Answer.of(content)
-        self._columns, self._progress = answer.columns, answer.progress
+        self.columns, self.progress = answer.columns, answer.progress
         self._ended(worker, End(is_worn=answer.is_worn))
         return None

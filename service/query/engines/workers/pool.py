@@ -276,7 +276,12 @@ class WorkerPool:
             extra = -self._missing
             ended = [worker for worker in (*self._idle, *self._retired) if worker.has_died]
             ended += [worker for worker in self._retired if worker.since < now - _LAST_WORK_S]
-            late = [worker for worker in self._idle if _is_late(worker, now) and worker not in ended]
+            late = [
+                worker
+                for worker in self._idle
+                if worker not in ended
+                and now - worker.since > (_IDLE_S if worker.nice < _NICE_OF_LONG else _IDLE_AFTER_LONG_S)
+            ]
             unwanted = [worker for worker in late if worker.nice]
             unwanted += [worker for worker in late if not worker.nice][: max(0, extra)]
             self._idle = [worker for worker in self._idle if worker not in (*ended, *unwanted)]
@@ -290,8 +295,3 @@ class WorkerPool:
             worker = self._running_forks().fork()
             with self._lock:
                 self._idle.insert(0, worker)
-
-
-def _is_late(worker: WorkerProcess, now: float) -> bool:
-    """Return whether a worker has waited too long."""
-    return now - worker.since > (_IDLE_S if worker.nice < _NICE_OF_LONG else _IDLE_AFTER_LONG_S)

@@ -257,32 +257,12 @@ _REWRITES: dict[type[exp.Expr], _Rewrite] = {
     exp.Unnest: _unnest,
 }
 _REFUSED_SYNTAX = (
-    exp.JSONArray,
-    exp.JSONExists,
-    exp.JSONObject,
-    exp.JSONTable,
-    exp.JSONValue,
-    exp.MatchRecognize,
+    exp.JSONArray, exp.JSONExists, exp.JSONObject, exp.JSONTable, exp.JSONValue, exp.MatchRecognize,
     exp.SimilarTo,
-)
+)  # fmt: skip
 # What sqlglot counts as functions and is SQL's own syntax, with one meaning in both dialects.
 _SYNTAX = (
-    exp.And,
-    exp.Anonymous,
-    exp.Array,
-    exp.Case,
-    exp.Coalesce,
-    exp.Count,
-    exp.CurrentDate,
-    exp.CurrentTime,
-    exp.CurrentTimestamp,
-    exp.Exists,
-    exp.If,
-    exp.Localtime,
-    exp.Localtimestamp,
-    exp.Nullif,
-    exp.Or,
-    exp.Struct,
-    exp.Trim,
-    exp.Xor,
-)
+    exp.And, exp.Anonymous, exp.Array, exp.Case, exp.Coalesce, exp.Count, exp.CurrentDate, exp.CurrentTime,
+    exp.CurrentTimestamp, exp.Exists, exp.If, exp.Localtime, exp.Localtimestamp, exp.Nullif, exp.Or,
+    exp.Struct, exp.Trim, exp.Xor,
+)  # fmt: skip

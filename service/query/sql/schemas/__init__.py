@@ -2,7 +2,6 @@
 
 Reading order:
 
-    named.py               the schemas of a catalog, and `savepointdb`, which lists its jobs and checkpoints; `information_schema`
+    named.py               the schemas of a catalog, and `savepointdb`, which lists its jobs and checkpoints; `information_schema`; CREATE
     listings.py            which databases a query of such tables asks for
-    definitions.py         a table as a CREATE statement
 """

@@ -12,7 +12,7 @@ Anything else is planned for an engine, and so is what is wrong: the engine's pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pyarrow as pa
 from sqlglot import exp
@@ -147,13 +147,11 @@ def _narrowed(reference: TableReference, statement: ShortStatement) -> TableRefe
         name=reference.name,
         database=reference.database,
         table=reference.table,
-        columns=tuple(dict.fromkeys((*statement.columns, *_conditioned(statement)))),
+        columns=tuple(
+            dict.fromkeys((*statement.columns, *(condition.column for condition in statement.conditions)))
+        ),
         predicate=predicate,
     )
-
-
-def _conditioned(statement: ShortStatement) -> Iterator[str]:
-    return (condition.column for condition in statement.conditions)
 
 
 def _node(constant: str | int) -> exp.Expr:

@@ -33,51 +33,15 @@ from service.query.sql.trino.macros import PREFIX, failure
 
 # MySQL's letters, as in Trino's date_format and date_parse.
 _MYSQL = {
-    "%a": "%a",
-    "%b": "%b",
-    "%c": "%-m",
-    "%d": "%d",
-    "%e": "%-d",
-    "%f": "%f",
-    "%H": "%H",
-    "%h": "%I",
-    "%I": "%I",
-    "%i": "%M",
-    "%j": "%j",
-    "%k": "%-H",
-    "%l": "%-I",
-    "%M": "%B",
-    "%m": "%m",
-    "%p": "%p",
-    "%r": "%I:%M:%S %p",
-    "%S": "%S",
-    "%s": "%S",
-    "%T": "%H:%M:%S",
-    "%v": "%V",
-    "%W": "%A",
-    "%x": "%G",
-    "%Y": "%Y",
-    "%y": "%y",
-    "%%": "%%",
-}
+    "%a": "%a", "%b": "%b", "%c": "%-m", "%d": "%d", "%e": "%-d", "%f": "%f", "%H": "%H", "%h": "%I",
+    "%I": "%I", "%i": "%M", "%j": "%j", "%k": "%-H", "%l": "%-I", "%M": "%B", "%m": "%m", "%p": "%p",
+    "%r": "%I:%M:%S %p", "%S": "%S", "%s": "%S", "%T": "%H:%M:%S", "%v": "%V", "%W": "%A", "%x": "%G",
+    "%Y": "%Y", "%y": "%y", "%%": "%%",
+}  # fmt: skip
 _JODA = {
-    "yyyy": "%Y",
-    "yy": "%y",
-    "MMMM": "%B",
-    "MMM": "%b",
-    "MM": "%m",
-    "dd": "%d",
-    "d": "%-d",
-    "HH": "%H",
-    "hh": "%I",
-    "mm": "%M",
-    "ss": "%S",
-    "SSS": "%g",
-    "EEEE": "%A",
-    "EEE": "%a",
-    "a": "%p",
-    "DDD": "%j",
-}
+    "yyyy": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "dd": "%d", "d": "%-d", "HH": "%H",
+    "hh": "%I", "mm": "%M", "ss": "%S", "SSS": "%g", "EEEE": "%A", "EEE": "%a", "a": "%p", "DDD": "%j",
+}  # fmt: skip
 _STEP = re.compile(r"""\.([A-Za-z_]\w*)|\[(\d+)\]|\["([^"\\]*)"\]""")
 
 

@@ -18,16 +18,11 @@ _ZONED = ("TIMESTAMPTZ", "TIMESTAMPTZ_NS")
 _FIELDS_OF_DATES = ("day", "week", "month", "quarter", "year")
 _FIELDS_OF_TIMES = ("millisecond", "second", "minute", "hour")
 _STEPS = {
-    "millisecond": "to_milliseconds(n)",
-    "second": "to_seconds(n)",
-    "minute": "to_minutes(n)",
-    "hour": "to_hours(n)",
-    "day": "to_days(CAST(n AS INTEGER))",
-    "week": "to_weeks(CAST(n AS INTEGER))",
-    "month": "to_months(CAST(n AS INTEGER))",
-    "quarter": "to_months(CAST(3 * n AS INTEGER))",
+    "millisecond": "to_milliseconds(n)", "second": "to_seconds(n)", "minute": "to_minutes(n)",
+    "hour": "to_hours(n)", "day": "to_days(CAST(n AS INTEGER))", "week": "to_weeks(CAST(n AS INTEGER))",
+    "month": "to_months(CAST(n AS INTEGER))", "quarter": "to_months(CAST(3 * n AS INTEGER))",
     "year": "to_years(CAST(n AS INTEGER))",
-}
+}  # fmt: skip
 # A timestamp of nanoseconds without its digits below a microsecond: DuckDB's own cast rounds them.
 _BELOW = "((epoch_ns(x) % 1000 + 1000) % 1000)"
 _MICROSECONDS = f"make_timestamp((epoch_ns(x) - {_BELOW}) // 1000)"
@@ -50,12 +45,9 @@ def refused_if(bad: str, sentence: str, value: str) -> str:
     return f"CASE WHEN CASE WHEN {bad} THEN {error} ELSE FALSE END THEN NULL ELSE {value} END"
 
 
-def _in(fields: tuple[str, ...]) -> str:
-    return f"lower(u) IN ({', '.join(map(repr, fields))})"
-
-
 def _field(fields: tuple[str, ...], kind: str, value: str) -> str:
-    return refused_if(f"NOT {_in(fields)}", f"'''' || u || ''' is not a valid {kind} field'", value)
+    known = f"lower(u) IN ({', '.join(map(repr, fields))})"
+    return refused_if(f"NOT {known}", f"'''' || u || ''' is not a valid {kind} field'", value)
 
 
 def _step(fields: tuple[str, ...]) -> str:

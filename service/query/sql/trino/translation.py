@@ -56,24 +56,10 @@ _OFFSET = re.compile(r"([+-])(\d\d?)(?::?(\d\d))?")
 _UTC = frozenset({"utc", "z", "gmt", "etc/utc", "zulu", "+00:00", "-00:00", "+00", "+0"})
 # Their result depends on the local time of the first argument that carries a zone.
 _OF_LOCAL_TIME = (
-    exp.Date,
-    exp.Day,
-    exp.DayOfMonth,
-    exp.DayOfWeekIso,
-    exp.DayOfYear,
-    exp.Extract,
-    exp.Hour,
-    exp.LastDay,
-    exp.Minute,
-    exp.Month,
-    exp.Quarter,
-    exp.Second,
-    exp.TsOrDsToDate,
-    exp.Week,
-    exp.WeekOfYear,
-    exp.Year,
+    exp.Date, exp.Day, exp.DayOfMonth, exp.DayOfWeekIso, exp.DayOfYear, exp.Extract, exp.Hour, exp.LastDay,
+    exp.Minute, exp.Month, exp.Quarter, exp.Second, exp.TsOrDsToDate, exp.Week, exp.WeekOfYear, exp.Year,
     exp.YearOfWeekIso,
-)
+)  # fmt: skip
 _CALLS_OF_LOCAL_TIME = frozenset({"date_format", "format_datetime", "millisecond", "yow"})
 # They keep the zone of their last argument.
 _KEEP_THE_ZONE = frozenset({"date_add", "date_trunc"})
@@ -168,7 +154,7 @@ def _zone(node: exp.Expr) -> exp.Expr | None:
         if name in ("at_timezone", "with_timezone", "from_unixtime") and len(arguments) == 2:
             return arguments[1]
         return _zone(arguments[-1]) if name in _KEEP_THE_ZONE and arguments else None
-    if isinstance(node, exp.Add | exp.Sub) and _has_interval(node):
+    if isinstance(node, exp.Add | exp.Sub) and exp.Interval in (type(node.this), type(node.expression)):
         source = _source(node)
         return None if source is None else _zone(source)
     if isinstance(node, exp.Cast) and node.to.this is _Type.TIMESTAMPTZ and node.this.is_string:
@@ -176,10 +162,6 @@ def _zone(node: exp.Expr) -> exp.Expr | None:
         name = (found[1] or found[2]) if found else "utc"
         return None if name.lower() in _UTC else text(name)
     return None
-
-
-def _has_interval(node: exp.Add | exp.Sub) -> bool:
-    return isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval)
 
 
 def _moment(node: exp.Expr) -> exp.Expr:

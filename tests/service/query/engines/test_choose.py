@@ -19,11 +19,10 @@ from service.doors.app import create_app
 from service.query.engines.choose import Choice, choose
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.engine import Engine
-from service.query.engines.spark.checks import check_java, check_reachable
 from service.query.engines.spark.engine import SparkEngine
 from service.query.engines.spark.executors import spark_error_of
 from service.query.engines.spark.jvm import JvmSessions
-from service.query.engines.spark.sessions import SparkSettings, spark_settings
+from service.query.engines.spark.sessions import SparkSettings, check_java, check_reachable, spark_settings
 from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
 from service.query.sql.planner import plan

@@ -28,7 +28,7 @@ from service.cli import parser_of
 from service.doors.app import create_app
 from service.doors.trino.show import SESSION_PROPERTIES
 from service.query.engines import registry
-from service.query.engines.engine import Cluster, Engine, Execution
+from service.query.engines.engine import Cluster, Engine, Execution, Progress
 from service.query.engines.registry import ENGINES, RegisteredEngine, Role, open_engines
 from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
@@ -45,7 +45,7 @@ class ToyExecution(Execution):
     """Answers every plan but EXPLAIN with 42."""
 
     columns = (Column("answer", "BIGINT"),)
-    bytes_read = bytes_total = 0
+    progress = Progress()
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

@@ -41,14 +41,6 @@ from service.query.engines.spark.expressions.table import HANDLERS
 from service.query.engines.spark.expressions.terms import Handler, cast, translate
 
 __all__ = [
-    "AVERAGE",
-    "HANDLERS",
-    "Handler",
-    "cast",
-    "has_aggregate",
-    "has_map",
-    "is_narrow",
-    "ordered",
-    "translate",
-    "truth",
-]
+    "AVERAGE", "HANDLERS", "Handler", "cast", "has_aggregate", "has_map", "is_narrow", "ordered",
+    "translate", "truth",
+]  # fmt: skip

@@ -109,11 +109,6 @@ def _plainly(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
     return as_type(node, target)
 
 
-def _float_to_integer(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
-    # `rint` rounds halves to even numbers, as DuckDB does; Spark's CAST truncates.
-    return as_type(call("rint", as_type(node, DOUBLE)), target)
-
-
 def _decimal_to_integer(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
     return as_type(call("round", node, number_of(0)), target)
 
@@ -169,7 +164,12 @@ _CASTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]
     (pa.types.is_boolean, pa.types.is_signed_integer, _plainly),
     (pa.types.is_boolean, pa.types.is_string, _plainly),
     (pa.types.is_floating, pa.types.is_floating, _plainly),
-    (pa.types.is_floating, pa.types.is_signed_integer, _float_to_integer),
+    # `rint` rounds halves to even numbers, as DuckDB does; Spark's CAST truncates.
+    (
+        pa.types.is_floating,
+        pa.types.is_signed_integer,
+        lambda node, _, target: as_type(call("rint", as_type(node, DOUBLE)), target),
+    ),
     (pa.types.is_decimal, is_integer, _decimal_to_integer),
     (pa.types.is_decimal, pa.types.is_floating, as_floating),
     (pa.types.is_decimal, pa.types.is_decimal, _decimal_to_decimal),
@@ -352,10 +352,6 @@ def _sign(node: exp.Expr, scope: Scope) -> Term:
     return Term(as_type(call("sign", as_type(value.node, DOUBLE)), pa.int8()), pa.int8())
 
 
-def _sqrt(node: exp.Expr, scope: Scope) -> Term:
-    return Term(call("sqrt", cast(_numeric(node, scope), DOUBLE)), DOUBLE)
-
-
 def _isnan(node: exp.Expr, scope: Scope) -> Term:
     value = _numeric(node, scope)
     if not pa.types.is_floating(value.type):
@@ -441,7 +437,7 @@ HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Neg: _neg,
     exp.Round: _round,
     exp.Sign: _sign,
-    exp.Sqrt: _sqrt,
+    exp.Sqrt: lambda node, scope: Term(call("sqrt", cast(_numeric(node, scope), DOUBLE)), DOUBLE),
     exp.Sub: _arithmetic(exp.Sub),
     exp.TryCast: _cast,
 }

@@ -99,10 +99,6 @@ def _is(node: exp.Expr, scope: Scope) -> Term:
     return negated(node, made)
 
 
-def _not(node: exp.Expr, scope: Scope) -> Term:
-    return Term(exp.Not(this=exp.Paren(this=truth(node.this, scope))), BOOLEAN)
-
-
 def _connector(kind: type[exp.Connector]) -> Handler:
     def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this", "expression")
@@ -210,7 +206,7 @@ HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.LTE: _comparison(exp.LTE),
     exp.Least: _common_call("least"),
     exp.NEQ: _comparison(exp.NEQ),
-    exp.Not: _not,
+    exp.Not: lambda node, scope: Term(exp.Not(this=exp.Paren(this=truth(node.this, scope))), BOOLEAN),
     exp.NullSafeEQ: _comparison(exp.NullSafeEQ),
     exp.NullSafeNEQ: _differs,
     exp.Nullif: _nullif,

@@ -328,10 +328,6 @@ def _boolean(node: exp.Expr, _: Scope) -> Term:
     return Term(exp.Boolean(this=node.this), BOOLEAN)
 
 
-def _null(_: exp.Expr, __: Scope) -> Term:
-    return Term(exp.Null(), pa.null())
-
-
 def _paren(node: exp.Expr, scope: Scope) -> Term:
     inner = translate(node.this, scope)
     return Term(exp.Paren(this=inner.node), inner.type, inner.integer, inner.text)
@@ -343,7 +339,7 @@ HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Column: _column,
     exp.Dot: _dot,
     exp.Literal: _literal,
-    exp.Null: _null,
+    exp.Null: lambda *_: Term(exp.Null(), pa.null()),
     exp.Paren: _paren,
     exp.StructExtract: _struct_extract,
 }

@@ -89,13 +89,8 @@ class NumberTable(Table):
     name = "numbers"
     comment = "numbers"
 
-    @property
-    def schema(self) -> pa.Schema:
-        return pa.schema([("value", pa.int64()), ("_key_group", pa.int32())])
-
-    @property
-    def size_bytes(self) -> int:
-        return 0
+    schema = pa.schema([("value", pa.int64()), ("_key_group", pa.int32())])
+    size_bytes = 0
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         return Scan(self.schema, tuple(NumberSplit(self, number) for number in range(self.splits)))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from catalog import connect
 from catalog.table import FactsTable
 from service.base.settings import Settings
-from service.query.encode.columns import json_column
+from service.query.encode.formats import json_column
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.duckdb.guard import as_they_are, unchanged_columns
 from service.query.sql.plan import Plan, TableReference
