@@ -6,20 +6,17 @@ limits and errors. To import this package loads none of that; the first name tha
 
 Reading order:
 
-    connection.py  connect; create; diff; check; convert; history; Connection: savepoints, opened together
+    connection.py  connect; create; diff; check; history; Connection: savepoints, opened together
     processes.py   what a connection has open in this process, and what a fork leaves of it
     table.py       Table: one table of a database
     answer.py      Answer: a statement that runs when its rows are wanted
-    target.py      what was written, as a path and for people
-    written.py     WriteResult: what a script did to a savepoint
+    target.py      WriteResult, ConvertResult, ExportResult: what was made, as a path and for people
     compared.py    DiffResult: what differs between two savepoints
     checked.py     CheckResult: what a restore of a savepoint will do
-    converted.py   ConvertResult: what was written anew for another job
-    exported.py    ExportResult: the tables that were written as files
     timelines.py   KeyHistory: what each state of a job has of a key in each checkpoint
     tested.py      TestResult: which rules hold on savepoints
-    questions.py   test: rules over savepoints; export
-    tasks.py       bisect, inspect, lookup, xray; BisectResult; TaskResult: the outcome of any use case
+    questions.py   test: rules over savepoints
+    tasks.py       bisect, inspect, lookup, xray; write, convert, export; BisectResult; TaskResult: the outcome of any use case
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars; data frames of the caller, which a statement names in FROM
     display.py     what a session shows: texts, and HTML in notebooks
@@ -44,16 +41,25 @@ if TYPE_CHECKING:
     from savepointdb.answer import Answer
     from savepointdb.checked import CheckResult
     from savepointdb.compared import DiffResult
-    from savepointdb.connection import Connection, check, connect, convert, create, diff, history
-    from savepointdb.converted import ConvertResult
+    from savepointdb.connection import Connection, check, connect, create, diff, history
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
-    from savepointdb.exported import ExportResult
-    from savepointdb.questions import export, test
+    from savepointdb.questions import test
     from savepointdb.table import Table
-    from savepointdb.tasks import BisectResult, RowsResult, TaskResult, bisect, inspect, lookup, xray
+    from savepointdb.target import ConvertResult, ExportResult, WriteResult
+    from savepointdb.tasks import (
+        BisectResult,
+        RowsResult,
+        TaskResult,
+        bisect,
+        convert,
+        export,
+        inspect,
+        lookup,
+        write,
+        xray,
+    )
     from savepointdb.tested import TestResult
     from savepointdb.timelines import KeyHistory
-    from savepointdb.written import WriteResult
     from service.base.errors import (
         ColumnNotFoundError,
         ConflictError,
@@ -107,6 +113,7 @@ __all__ = [
     "inspect",
     "lookup",
     "test",
+    "write",
     "xray",
 ]
 
@@ -115,9 +122,9 @@ _HOMES = {
     "BisectResult": "savepointdb.tasks",
     "CheckResult": "savepointdb.checked",
     "Connection": "savepointdb.connection",
-    "ConvertResult": "savepointdb.converted",
+    "ConvertResult": "savepointdb.target",
     "DiffResult": "savepointdb.compared",
-    "ExportResult": "savepointdb.exported",
+    "ExportResult": "savepointdb.target",
     "IncompleteWarning": "savepointdb.errors",
     "KeyHistory": "savepointdb.timelines",
     "MissingPackageError": "savepointdb.errors",
@@ -126,18 +133,19 @@ _HOMES = {
     "Table": "savepointdb.table",
     "TaskResult": "savepointdb.tasks",
     "TestResult": "savepointdb.tested",
-    "WriteResult": "savepointdb.written",
+    "WriteResult": "savepointdb.target",
     "bisect": "savepointdb.tasks",
     "check": "savepointdb.connection",
     "connect": "savepointdb.connection",
-    "convert": "savepointdb.connection",
+    "convert": "savepointdb.tasks",
     "create": "savepointdb.connection",
     "diff": "savepointdb.connection",
-    "export": "savepointdb.questions",
+    "export": "savepointdb.tasks",
     "history": "savepointdb.connection",
     "inspect": "savepointdb.tasks",
     "lookup": "savepointdb.tasks",
     "test": "savepointdb.questions",
+    "write": "savepointdb.tasks",
     "xray": "savepointdb.tasks",
 }
 

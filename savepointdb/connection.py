@@ -1,38 +1,34 @@
 """`connect` → `Connection`: savepoints, opened together, as one asks them.
 
-`create` makes new ones, `diff` compares two, `check` says whether one restores, `convert` writes one anew for a job that would not
-restore it.
+`create` makes new ones, `diff` compares two, `check` says whether one restores.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import pathlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from catalog import Database, NoSuchTableError, Root
-from doctor import NEWEST_FLINK, Against, DoctorError, against_of, flink_version
-from readers import TemporaryFolder
+from doctor import NEWEST_FLINK
 from savepointdb.answer import Answer
 from savepointdb.checked import CheckResult
 from savepointdb.compared import DiffResult
-from savepointdb.converted import ConvertResult
 from savepointdb.display import database_lines, html_list
 from savepointdb.errors import translated
-from savepointdb.exported import ExportResult
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
+from savepointdb.target import ConvertResult, ExportResult, WriteResult
 from savepointdb.timelines import KeyHistory
 from savepointdb.values import CallerTables
-from savepointdb.written import WriteResult
 from service.base.errors import InvalidRequestError, QueryError
 from service.base.settings import UNLIMITED, check_value, settings_of
 from service.doors.cli.compile import log_compilation
-from service.doors.cli.sources import no_savepoint, storage_options
+from service.doors.cli.sources import no_savepoint
 from service.query.encode import counted, printable
 from service.query.engines.registry import AUTO
 from service.query.running.request import QueryRequest
@@ -40,18 +36,18 @@ from service.query.sql.parser import DIALECT
 from service.query.sql.tablefunctions import PREVIOUS
 from service.tasks.check.running import AUTO as AUTO_BACKEND
 from service.tasks.check.running import CheckRequest, findings_on
-from service.tasks.convert.running import convert as converted
 from service.tasks.diff.running import DiffRequest, compared_of
 from service.tasks.export.files.conversion import PARQUET
-from service.tasks.export.request import ExportRequest
 from service.tasks.history.timeline import HistoryRequest
 from service.tasks.history.timeline import run as run_history
-from service.tasks.write.writing import WriteRequest, files_mode, write_new_source
+from service.tasks.registry import TASKS
+from service.tasks.write.localfiles import LocalTables
 
-_NEW = "new"  # the name of a savepoint that is created, while it is
 _DATABASES_SHOWN = 20
 # A person reads the answers, and stops the queries: none is too late, and none stalls.
 _DEFAULTS: Mapping[str, float | int] = {**UNLIMITED, "stall_timeout_s": math.inf, "max_stalled": sys.maxsize}
+# Whoever runs Python may read its files.
+_READS_FILES: Mapping[str, Any] = {"system_tables": LocalTables()}
 
 Path = str | os.PathLike[str]
 
@@ -99,7 +95,7 @@ def connect(
         if not paths or not all(map(os.fspath, paths.values())):
             raise InvalidRequestError("expected a path, found none", hint="'.' is the current folder")
         sources = Sources(
-            roots=tuple(Root(path=_expanded(one), label=label) for label, one in paths.items()),
+            roots=_roots(paths),
             allowed_roots=tuple(roots),
             path_map=dict(path_map or {}),
             uids=tuple(uids),
@@ -119,7 +115,7 @@ def create(
     parallelism: int = 1,
     max_parallelism: int = 128,
     dry_run: bool = False,
-    engine: str = "auto",
+    engine: str = AUTO,
 ) -> WriteResult:
     """Create a savepoint, whose states come from queries and files: `FROM 'counts.parquet'`.
 
@@ -140,25 +136,23 @@ def create(
     """
     if not isinstance(script, str):
         raise TypeError(f"expected a script as str, found {type(script).__name__}")
-    if _NEW in (savepoints or {}):
-        raise InvalidRequestError(
-            f"expected another name of a savepoint than {_NEW}, which is that of the new one"
-        )
-    with TemporaryFolder() as folder:
-        with translated():
-            write_new_source(pathlib.Path(folder.path), flink)
-        with connect({_NEW: folder.path, **(savepoints or {})}, database=_NEW) as new, translated():
-            request = WriteRequest(
+    sources = Sources(roots=_roots(savepoints or {}), settings=settings_of({}, os.environ, _DEFAULTS))
+    with translated():
+        opened = Connection(OpenSavepoints(sources))
+    with opened:
+        return WriteResult(
+            opened.run(
+                "create",
+                _READS_FILES,
                 sql=script,
+                target=_optional(target),
                 flink=flink,
-                database=_NEW,
-                # Whoever runs Python may read its files.
-                reads_files=True,
                 parallelism=parallelism,
                 max_parallelism=max_parallelism,
+                dry_run=dry_run,
                 engine=engine,
             )
-            return new._written(request, target, dry_run=dry_run)
+        )
 
 
 def diff(
@@ -218,32 +212,6 @@ def check(
     """
     with connect(path, **how) as connection:
         return connection.check(against, flink, backend, allow_non_restored, values)
-
-
-def convert(
-    path: Path,
-    target: Path | None,
-    against: Path | Sequence[Path] | None = None,
-    flink: str = NEWEST_FLINK,
-    *,
-    dry_run: bool = False,
-    files: str = "link",
-    **how: Any,  # as connect
-) -> ConvertResult:
-    """Write a savepoint anew for a job that would not restore it, or would restore it with other values.
-
-    Args:
-        path: a savepoint or checkpoint, or a folder with several, of which the newest is converted; it is only read.
-        target, against, flink, dry_run, files: as for `Connection.convert`.
-        **how: the other arguments of `connect`, such as `path_map`, `jars`, `state_info`.
-
-    Raises:
-        ConflictError: the target exists.
-        SavepointError: the savepoint, or what it is compared with, cannot be read.
-        InvalidRequestError: there is no target, or an argument has a wrong value.
-    """
-    with connect(path, **how) as connection:
-        return connection.convert(target, against, flink, dry_run=dry_run, files=files)
 
 
 def history(
@@ -339,7 +307,9 @@ class Connection:
         files: str = "link",
         flink: str | None = None,
         expect: Mapping[str, int] | None = None,
-        engine: str = "auto",
+        engine: str = AUTO,
+        parallelism: int = 1,
+        max_parallelism: int = 128,
         allow_empty: bool = False,
     ) -> WriteResult:
         """Write a new savepoint: the database of this connection, changed by a script. The savepoint itself is only read.
@@ -355,6 +325,7 @@ class Connection:
             expect: table → how many of its rows must change, or nothing is written.
             engine: what makes the state that changes: `local`, `spark`, or `auto` for Spark where a cluster is set and more changes
                 than this machine should read.
+            parallelism, max_parallelism: of operators that the script creates, unless their statements say it.
             allow_empty: True to write also where a statement, or the script, finds nothing to change.
 
         Raises:
@@ -366,19 +337,23 @@ class Connection:
         """
         if not isinstance(script, str):
             raise TypeError(f"expected a script as str, found {type(script).__name__}")
-        with translated():
-            request = WriteRequest(
+        return WriteResult(
+            self.run(
+                "write",
+                _READS_FILES,
+                database=self._named(),
                 sql=script,
-                files=files_mode(files),
+                target=_optional(target),
+                dry_run=dry_run,
+                files=files,
                 flink=flink,
-                expected=dict(expect or {}),
-                database=self._default().name,
-                # Whoever runs Python may read its files.
-                reads_files=True,
+                expect=dict(expect or {}),
                 engine=engine,
+                parallelism=parallelism,
+                max_parallelism=max_parallelism,
                 allow_empty=allow_empty,
             )
-            return self._written(request, target, dry_run=dry_run)
+        )
 
     def check(
         self,
@@ -412,7 +387,7 @@ class Connection:
                 allow_non_restored=allow_non_restored,
                 values=values,
             )
-            known = self._known(request.against)
+            known = self._opened.against(request.against)
             return CheckResult(findings_on(database.savepoint, known, request, database.uids))
 
     def diff(
@@ -495,17 +470,17 @@ class Connection:
             SavepointError: the savepoint, or what it is compared with, cannot be read.
             InvalidRequestError: there is no target, or an argument has a wrong value.
         """
-        with translated():
-            place = _place(target, dry_run=dry_run)
-            try:
-                version = flink_version(flink)
-            except DoctorError as error:
-                raise InvalidRequestError(str(error)) from error
-            log_compilation()
-            done = converted(
-                self._default().savepoint, self._known(against), version, place, files_mode(files)
+        return ConvertResult(
+            self.run(
+                "convert",
+                database=self._named(),
+                target=_optional(target),
+                against=tuple(map(_expanded, _several(against))),
+                flink=flink,
+                dry_run=dry_run,
+                files=files,
             )
-            return ConvertResult(done, is_dry_run=dry_run)
+        )
 
     def export(self, to: Path, format: str = PARQUET, **options: Any) -> ExportResult:
         """Write tables as Parquet files, or all checkpoints of this connection as tables of Iceberg or Delta; go on where a run ended.
@@ -520,24 +495,35 @@ class Connection:
             SavepointError: a savepoint cannot be read.
             InvalidRequestError: an argument has a wrong value.
         """
+        tables = tuple(options.pop("tables", ()))
+        given = {"to": _expanded(to), "format": format, "tables": tables, **options}
+        return ExportResult(self.run("export", database=self._database, **given))
+
+    def run(self, task: str, about: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """Return the outcome of a use case, for the other modules of this package.
+
+        Args:
+            task: its name.
+            about: what all its queries have, as `QueryRequest` has it.
+            **options: of its request.
+
+        Raises:
+            QueryError: as the use case says.
+        """
         with translated():
-            tables = tuple(options.pop("tables", ()))
-            request = ExportRequest(to=_expanded(to), format=format, tables=tables, **options)
-            return ExportResult(self._opened.export(request, self._database))
+            found = TASKS[task].load()
+            request = found.request(**options)
+            context = self._opened.context(**about or {})
+            if found.makes:
+                log_compilation()
+                # What it would warn of is in the outcome.
+                context = replace(context, warn=lambda _: None)
+            return found.run(request, context)
 
-    def _known(self, against: Path | Sequence[Path] | None) -> tuple[Against, ...]:
-        """Return what is known of a new job."""
-        sources = self._opened.sources
-        return against_of(
-            [_expanded(one) for one in _several(against)],
-            roots=sources.allowed_roots,
-            path_map=sources.path_map,
-            options=storage_options(sources.settings),
-        )
-
-    def _written(self, request: WriteRequest, target: Path | None, *, dry_run: bool) -> WriteResult:
-        place = _place(target, dry_run=dry_run)
-        return WriteResult(self._opened.write(request, place), place)
+    def _named(self) -> str:
+        """Return the name of the database of tables without one."""
+        with translated():
+            return self._default().name
 
     @property
     def databases(self) -> list[str]:
@@ -673,11 +659,12 @@ def _several(against: Path | Sequence[Path] | None) -> Sequence[Path]:
     return (against,) if isinstance(against, str | os.PathLike) else against
 
 
-def _place(target: Path | None, *, dry_run: bool) -> str | None:
-    """Return where a new savepoint is written; None for nowhere."""
-    if target is None and not dry_run:
-        raise InvalidRequestError("expected a target", hint="dry_run=True needs none")
-    return None if dry_run else _expanded(target or "")
+def _optional(path: Path | None) -> str | None:
+    return None if path is None else _expanded(path)
+
+
+def _roots(paths: Mapping[str, Path]) -> tuple[Root, ...]:
+    return tuple(Root(path=_expanded(one), label=label) for label, one in paths.items())
 
 
 def _expanded(path: Path) -> str:

@@ -11,12 +11,12 @@ import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from catalog import Catalog, Root
+from doctor import Against, against_of
 from readers import load_machine
 from savepointdb.errors import QueryWarning, warn
 from savepointdb.stream import Closer, Stream
@@ -27,10 +27,7 @@ from service.doors.cli.sources import cache_of, no_savepoint, storage_options
 from service.query.engines.registry import open_engines
 from service.query.running.request import QueryRequest
 from service.query.running.session import Session
-from service.tasks.export.exporting import Export, ExportResult, source_of, sources_of
-from service.tasks.export.request import ExportRequest
 from service.tasks.task import Context
-from service.tasks.write.writing import Preview, WriteRequest, Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,7 @@ class Sources:
     """The savepoints of a connection, and how they are read; picklable.
 
     Attributes:
-        roots: savepoints, or folders with several.
+        roots: savepoints, or folders with several; none for what is made from nothing.
         allowed_roots: more directories that savepoints may refer to.
         path_map: recorded path prefixes and the present ones.
         uids: uids of operators of which savepoints store only the ids.
@@ -73,7 +70,7 @@ class Sources:
             cache=cache_of(self.settings, writes=False),
             options=storage_options(self.settings),
         )
-        if not catalog.databases:
+        if self.roots and not catalog.databases:
             raise no_savepoint(", ".join(root.path for root in self.roots))
         return catalog
 
@@ -152,34 +149,23 @@ class OpenSavepoints:
         return Context(
             catalog=self.catalog,
             settings=self.sources.settings,
-            start=self.queries.start,
+            start=lambda request: self.queries.start(request),
             request=lambda: QueryRequest(sql="", source="savepointdb", **about),
             is_alone=True,
             warn=lambda text: warn(text, QueryWarning),
+            worker=lambda name, size_bytes: self.queries.worker(name, size_bytes),
+            against=self.against,
         )
 
-    def write(self, request: WriteRequest, target: str | None) -> Preview:
-        """Write a new savepoint; without a target, only say what it would be.
+    def against(self, paths: Sequence[str]) -> tuple[Against, ...]:
+        """Return what files tell of a new job.
 
         Raises:
-            QueryError: the script means nothing or is refused, the target cannot be written, or the connection is closed.
+            ReaderError: one cannot be read.
         """
-        catalog, queries = self.catalog, self._queries().queries
-        with closing(Writing(catalog, queries, self.sources.settings, request)) as writing:
-            return writing.preview if target is None else writing.write(target)
-
-    def export(self, request: ExportRequest, name: str | None) -> ExportResult:
-        """Export a database, or what the request takes of all of them.
-
-        Raises:
-            QueryError: it is refused, the place cannot be written to, or the connection is closed.
-            ReaderError: a savepoint cannot be read.
-        """
-        catalog, running = self.catalog, self._queries()
-        settings = self.sources.settings
-        one = None if name is None else catalog.database(name)
-        found = sources_of(catalog, request) if one is None else [source_of(catalog, one, request)]
-        return Export(found, settings, request, storage_options(settings), running.queries.worker).run()
+        sources = self.sources
+        options = storage_options(sources.settings)
+        return against_of(paths, roots=sources.allowed_roots, path_map=sources.path_map, options=options)
 
     def prefix_of(self, request: QueryRequest) -> str:
         """Return what stands before the query of a statement: EXPLAIN, DESCRIBE or nothing.

@@ -1,4 +1,4 @@
-"""`test`: rules over savepoints; `export`: their tables as files."""
+"""`test`: rules over savepoints."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 from catalog import Database
 from savepointdb.connection import Path, connect
 from savepointdb.errors import translated
-from savepointdb.exported import ExportResult
 from savepointdb.tested import TestResult
 from service.base.errors import InvalidRequestError
 from service.query.engines.registry import AUTO
-from service.tasks.export.files.conversion import PARQUET
 from service.tasks.test.testing import Brought, TestRequest, prepared, rules_of, subjects_of
 
 
@@ -68,53 +66,6 @@ def test(
         subjects = subjects_of(request, context.catalog, before)
         report = prepared(request, context, brought).report(subjects)
     return TestResult(report)
-
-
-def export(
-    path: Path,
-    to: Path,
-    format: str = PARQUET,
-    *,
-    tables: Sequence[str] = (),
-    partition_by: str | None = None,
-    nanoseconds: str | None = None,
-    allow_partial: bool = False,
-    engine: str = AUTO,
-    namespace: str = "",
-    catalog: str = "",
-    **how: Any,  # as connect
-) -> ExportResult:
-    """Write the tables of a savepoint as Parquet files, or all checkpoints of a job as tables of Iceberg or Delta.
-
-    Args:
-        path: a savepoint or checkpoint, or a folder with several; of these parquet has the newest.
-        to: a folder, or a URL: empty, or an export that goes on.
-        format: `parquet`; `iceberg` or `delta`, with a snapshot or version for each checkpoint.
-        tables: names, or patterns with `*`; empty for all that do not repeat others.
-        partition_by: `_key_group` for a folder for each key group; None for none.
-        nanoseconds: `micros`, `bigint` or `text`; None for what the format has.
-        allow_partial: whether rows of files that cannot be read are left out; `notes` of the result names them.
-        engine: `duckdb` for this machine, `spark`, or `auto`.
-        namespace, catalog: of Iceberg and Delta; empty for the job's name, and for a catalog in the folder.
-        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
-
-    Raises:
-        ConflictError: something else is there, or it is in a savepoint.
-        SavepointError: a savepoint cannot be read.
-        InvalidRequestError: an argument has a wrong value.
-    """
-    with connect(path, **how) as connection:
-        return connection.export(
-            to,
-            format,
-            tables=tables,
-            partition_by=partition_by,
-            nanoseconds=nanoseconds,
-            allow_partial=allow_partial,
-            engine=engine,
-            namespace=namespace,
-            catalog=catalog,
-        )
 
 
 def _single(path: Path, how: Mapping[str, Any]) -> Database:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from savepointdb.connection import Connection, Path, connect
+from doctor import NEWEST_FLINK
+from savepointdb.connection import Path, connect
 from savepointdb.display import TitledList
-from savepointdb.errors import translated
+from savepointdb.target import ConvertResult, ExportResult, WriteResult
 from savepointdb.values import CallerTables, to_pandas, to_polars
 from service.query.engines.registry import AUTO
 from service.query.sql.types import Column, sql_type
 from service.tasks.bisect.bisection import Bisection, Question, question_line
+from service.tasks.export.files.conversion import PARQUET
 from service.tasks.registry import TASKS
 from service.tasks.request import options_of
 from service.tasks.task import Outcome
@@ -201,17 +203,9 @@ def run_task(name: str, path: Path | Mapping[str, Path], **given: Any) -> TaskRe
     names = {one.name for one in options_of(TASKS[name].load().request)}
     options = {key: value for key, value in given.items() if key in names}
     how = {key: value for key, value in given.items() if key not in names - {"database"}}
-    with connect(path, **how) as connection, translated():
-        outcome = _outcome(name, connection, **options)
+    with connect(path, **how) as connection:
+        outcome = connection.run(name, **options)
         return RowsResult(outcome) if hasattr(outcome, "rows") else TaskResult(outcome)
-
-
-def _outcome(
-    name: str, connection: Connection, about: Mapping[str, Any] | None = None, **options: Any
-) -> Any:
-    """Return the outcome of a use case over the savepoints of a connection."""
-    task = TASKS[name].load()
-    return task.run(task.request(**options), connection.opened.context(**about or {}))
 
 
 def xray(path: Path, *, quick: bool = False, **how: Any) -> TaskResult:
@@ -294,10 +288,9 @@ def bisect(
     if not isinstance(sql, str):
         raise TypeError(f"expected a query as str, found {type(sql).__name__}")
     about = {"parameters": parameters, "system_tables": CallerTables.of(sql, sys._getframe(1))}
-    with connect(root, **how) as connection, translated():
-        found = _outcome(
+    with connect(root, **how) as connection:
+        found = connection.run(
             "bisect",
-            connection,
             about,
             sql=sql,
             job=job,
@@ -307,3 +300,116 @@ def bisect(
             engine=engine,
         )
     return BisectResult(found)
+
+
+def write(
+    path: Path,
+    target: Path | None,
+    script: str,
+    *,
+    dry_run: bool = False,
+    files: str = "link",
+    flink: str | None = None,
+    expect: Mapping[str, int] | None = None,
+    engine: str = AUTO,
+    parallelism: int = 1,
+    max_parallelism: int = 128,
+    allow_empty: bool = False,
+    **how: Any,  # as connect
+) -> WriteResult:
+    """Write a new savepoint: one that is there, changed by a script. It is only read.
+
+    Args:
+        path: a savepoint or checkpoint, or a folder with several, of which the newest is written from.
+        target, script, dry_run, files, flink, expect, engine, parallelism, max_parallelism, allow_empty: as for `Connection.write`.
+        **how: the other arguments of `connect`, such as `path_map`, `jars`, `state_info`.
+
+    Raises:
+        QueryError: as `Connection.write`.
+    """
+    with connect(path, **how) as connection:
+        return connection.write(
+            target,
+            script,
+            dry_run=dry_run,
+            files=files,
+            flink=flink,
+            expect=expect,
+            engine=engine,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            allow_empty=allow_empty,
+        )
+
+
+def convert(
+    path: Path,
+    target: Path | None,
+    against: Path | Sequence[Path] | None = None,
+    flink: str = NEWEST_FLINK,
+    *,
+    dry_run: bool = False,
+    files: str = "link",
+    **how: Any,  # as connect
+) -> ConvertResult:
+    """Write a savepoint anew for a job that would not restore it, or would restore it with other values.
+
+    Args:
+        path: a savepoint or checkpoint, or a folder with several, of which the newest is converted; it is only read.
+        target, against, flink, dry_run, files: as for `Connection.convert`.
+        **how: the other arguments of `connect`, such as `path_map`, `jars`, `state_info`.
+
+    Raises:
+        ConflictError: the target exists.
+        SavepointError: the savepoint, or what it is compared with, cannot be read.
+        InvalidRequestError: there is no target, or an argument has a wrong value.
+    """
+    with connect(path, **how) as connection:
+        return connection.convert(target, against, flink, dry_run=dry_run, files=files)
+
+
+def export(
+    path: Path,
+    to: Path,
+    format: str = PARQUET,
+    *,
+    tables: Sequence[str] = (),
+    partition_by: str | None = None,
+    nanoseconds: str | None = None,
+    allow_partial: bool = False,
+    engine: str = AUTO,
+    namespace: str = "",
+    catalog: str = "",
+    **how: Any,  # as connect
+) -> ExportResult:
+    """Write the tables of a savepoint as Parquet files, or all checkpoints of a job as tables of Iceberg or Delta.
+
+    Args:
+        path: a savepoint or checkpoint, or a folder with several; of these parquet has the newest.
+        to: a folder, or a URL: empty, or an export that goes on.
+        format: `parquet`; `iceberg` or `delta`, with a snapshot or version for each checkpoint.
+        tables: names, or patterns with `*`; empty for all that do not repeat others.
+        partition_by: `_key_group` for a folder for each key group; None for none.
+        nanoseconds: `micros`, `bigint` or `text`; None for what the format has.
+        allow_partial: whether rows of files that cannot be read are left out; `notes` of the result names them.
+        engine: `duckdb` for this machine, `spark`, or `auto`.
+        namespace, catalog: of Iceberg and Delta; empty for the job's name, and for a catalog in the folder.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
+
+    Raises:
+        ConflictError: something else is there, or it is in a savepoint.
+        SavepointError: a savepoint cannot be read.
+        InvalidRequestError: an argument has a wrong value.
+    """
+    with connect(path, **how) as connection:
+        return connection.export(
+            to,
+            format,
+            tables=tables,
+            partition_by=partition_by,
+            nanoseconds=nanoseconds,
+            allow_partial=allow_partial,
+            engine=engine,
+            namespace=namespace,
+            catalog=catalog,
+        )

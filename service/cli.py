@@ -20,11 +20,9 @@ from typing import NoReturn
 
 from service.base import settings
 from service.base.process import machine
-from service.doors.cli.exporting.arguments import add_export
 from service.doors.cli.parser import (
     FLINK_SETTINGS,
     QUERY_SETTINGS,
-    READING_SETTINGS,
     SOURCE,
     STORAGE_SETTINGS,
     CommandParser,
@@ -35,7 +33,6 @@ from service.doors.cli.parser import (
     add_path_map,
 )
 from service.doors.cli.shell.shell import add_shell, is_source
-from service.query.engines import registry
 from service.tasks.registry import CLI, TASKS, tasks_at
 
 # `service.doors.cli.outcome` and `service.tasks.check.findings` have the same codes, and import Arrow.
@@ -304,110 +301,6 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser_of=parser_of)
 
 
-def _add_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."
-    )
-    parser.add_argument(
-        "sql",
-        metavar="SCRIPT",
-        nargs="?",
-        help="Statements with semicolons between them: CREATE TABLE operator__state (…) WITH (…) AS SELECT … FROM "
-        "'counts.parquet'; - reads them from standard input.",
-    )
-    _add_script(parser)
-    parser.add_argument(
-        "--flink",
-        metavar="VERSION",
-        help="Flink that will restore it, such as 1.20 or 2.3; any if not given.",
-    )
-    parser.add_argument(
-        "--parallelism",
-        type=int,
-        default=1,
-        metavar="N",
-        help="Subtasks of each operator, unless its WITH says it.",
-    )
-    parser.add_argument(
-        "--max-parallelism",
-        type=int,
-        default=128,
-        metavar="N",
-        help="Key groups of each operator, unless its WITH says it.",
-    )
-    add_names(parser)
-    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
-
-
-def _add_write(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("savepoint", metavar="SOURCE", help="Savepoint or checkpoint; it is only read.")
-    parser.add_argument(
-        "sql",
-        metavar="SCRIPT",
-        nargs="?",
-        help="Statements with semicolons between them: UPDATE, DELETE, INSERT, MERGE, TRUNCATE, CREATE TABLE … AS SELECT, ALTER "
-        "TABLE, DROP TABLE, CALL rewind_kafka(…); - reads them from standard input.",
-    )
-    parser.add_argument(
-        "--to", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."
-    )
-    _add_script(parser)
-    parser.add_argument(
-        "--files",
-        default="link",
-        choices=("link", "copy", "reference"),
-        help="How files come along: as hard links (copies where there are none), as copies, or not at all: the new "
-        "savepoint then refers to the source's files, which Flink deletes if it claims the savepoint.",
-    )
-    parser.add_argument(
-        "--flink",
-        metavar="VERSION",
-        help="Flink that will restore it, such as 1.20; the source's if not given.",
-    )
-    parser.add_argument(
-        "--expect",
-        action="append",
-        metavar="TABLE=ROWS",
-        help="Write only if so many rows of the table change. May be repeated.",
-    )
-    parser.add_argument(
-        "--allow-empty",
-        action="store_true",
-        help="Write also where a statement, or the script, finds nothing to change.",
-    )
-    add_names(parser)
-    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
-
-
-def _add_convert(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("savepoint", metavar="SOURCE", help="Savepoint or checkpoint; it is only read.")
-    parser.add_argument(
-        "--to", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."
-    )
-    parser.add_argument(
-        "--flink",
-        default=_newest_flink(),
-        metavar="VERSION",
-        help="Flink that will restore it, such as 2.3 or 1.20.",
-    )
-    parser.add_argument(
-        "--against",
-        action="append",
-        metavar="X",
-        help="The new job, as far as it is known: a savepoint of it, its jar, or a folder of jars. It says which types the "
-        "states need. May be repeated.",
-    )
-    _add_preview(parser)
-    parser.add_argument(
-        "--files",
-        default="link",
-        choices=("link", "copy", "reference"),
-        help="How files of states that stay come along, as with write.",
-    )
-    add_names(parser)
-    settings.add_arguments(parser, READING_SETTINGS)
-
-
 def _add_savepoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "job", metavar="JOB", help="Id of a running job, the beginning of its id, or its name."
@@ -426,33 +319,6 @@ def _add_savepoint(parser: argparse.ArgumentParser) -> None:
     )
     own = ("flink_savepoint_directory", "flink_savepoint_timeout_s")
     settings.add_arguments(parser, (*FLINK_SETTINGS, *own, *STORAGE_SETTINGS), first=("flink",))
-
-
-def _add_script(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--engine",
-        default=registry.AUTO,
-        choices=registry.work_choices(),
-        help="What makes the state that changes: this process, or a cluster whose machines see the source and the new savepoint.",
-    )
-    parser.add_argument("--file", metavar="FILE", help="File that holds the script, in place of SCRIPT.")
-    _add_preview(parser)
-    parser.add_argument(
-        "--savepoint",
-        dest="others",
-        action="append",
-        metavar="[NAME=]PATH",
-        help="Another savepoint that the script may read: FROM name.table. May be repeated.",
-    )
-
-
-def _add_preview(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--dry-run", action="store_true", help="Show what would be written, and write nothing."
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="Show what is written, or would be, as a JSON object."
-    )
 
 
 def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
@@ -532,11 +398,6 @@ def _add_own(name: str) -> Callable[[argparse.ArgumentParser], None]:
     return lambda parser: _loaded(name).add_arguments(parser)
 
 
-def _newest_flink() -> str:
-    _load_arrow()
-    return str(import_module("doctor").NEWEST_FLINK)
-
-
 def _add_completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="The shell: bash, zsh or fish."
@@ -560,8 +421,8 @@ _USAGES = {
     "history": "savepointdb history PATH KEY [--last N] [option …]",
     "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
     "test": "savepointdb test [--standard] RULES… PATH… [--junit FILE] [--json FILE] [--watch] [option …]",
-    "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
-    "convert": "savepointdb convert SOURCE --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
+    "write": "savepointdb write PATH (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
+    "convert": "savepointdb convert PATH --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
     "savepoint": "savepointdb savepoint JOB --flink [LABEL=]URL [--format canonical|native] [--wait] [option …]",
     "export": "savepointdb export PATH --to DIR [--format parquet|iceberg|delta] [--tables NAMES] [option …]",
     "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
@@ -570,8 +431,6 @@ _USAGES = {
 _FOLDERS = {
     _SHELL: "service.doors.cli.shell",
     **dict.fromkeys(("history", "test"), "service.doors.cli.jobs"),
-    **dict.fromkeys(("create", "write", "convert", "savepoint"), "service.doors.cli.writing"),
-    "export": "service.doors.cli.exporting",
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
@@ -581,10 +440,6 @@ _COMMANDS = {
     "history": ("Show one key in all checkpoints of a job.", _add_own("history")),
     "check": ("Check whether a savepoint restores in a job.", _add_own("check")),
     "test": (TASKS["test"].summary, _add_own("test")),
-    "export": ("Export tables as Parquet files, or as Iceberg or Delta tables.", add_export),
-    "create": ("Create a savepoint by SQL from files and queries.", _add_create),
-    "write": ("Change a savepoint by SQL and write a new one.", _add_write),
-    "convert": ("Rewrite a savepoint for another version of Flink or another job.", _add_convert),
     "savepoint": ("Let a running Flink take a savepoint of a job.", _add_savepoint),
     "demo": ("Serve the savepoints of two small jobs, which it brings.", _add_demo),
     "mcp": ("Serve savepoints to an agent by the Model Context Protocol.", _add_mcp),

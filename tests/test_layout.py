@@ -42,7 +42,7 @@ FLOORS = {
         ("errors",),
         ("stream", "values", "display"),
         ("target",),
-        ("written", "checked", "converted", "exported", "timelines", "tested"),
+        ("checked", "timelines", "tested"),
         ("processes",),
         ("answer",),
         ("table", "compared"),

@@ -100,7 +100,7 @@ def _doors() -> Iterator[str]:
 
 def _names_of(name: str, task: RegisteredTask) -> dict[str, str]:
     names = {CLI: name, HTTP: f"POST /api/{task.address or name}", MCP: task.tool or name, PYTHON: name}
-    return {door: called for door, called in names.items() if door not in task.lacking}
+    return {door: called for door, called in names.items() if door not in task.lacking} | dict(task.own)
 
 
 def _at(name: str | None, lacking: str | None) -> str:

@@ -19,9 +19,10 @@ class RegisteredTask:
     """A line of the table.
 
     Attributes:
-        home: the module whose `TASK` it is.
+        home: the module whose `TASK` it is, or module:NAME.
         summary: an imperative of at most 12 words.
-        lacking: door → why that door lacks the use case.
+        lacking: door → why that door lacks the use case, or a part of it.
+        own: door → what the use case is called there, where it has a form of its own.
         tool: the name of the agents' tool, if it is another one.
         address: the last part of its address over HTTP, if it is another one.
     """
@@ -29,25 +30,45 @@ class RegisteredTask:
     home: str
     summary: str
     lacking: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
     tool: str | None = None
     address: str | None = None
 
     def load(self) -> Task[Any, Any]:
         """Load the use case."""
-        task: Task[Any, Any] = import_module(self.home).TASK
+        module, _, name = self.home.partition(":")
+        task: Task[Any, Any] = getattr(import_module(module), name or "TASK")
         return task
 
 
 def tasks_at(door: str) -> Iterator[tuple[str, RegisteredTask]]:
-    """Yield the use cases that a door has, by name: one of `DOORS`."""
-    return ((name, task) for name, task in TASKS.items() if door not in task.lacking)
+    """Yield the use cases that a door, one of `DOORS`, makes of their requests, by name."""
+    return ((name, task) for name, task in TASKS.items() if door not in {*task.lacking, *task.own})
 
 
 CLI, HTTP, MCP, PYTHON = DOORS = ("cli", "http", "mcp", "python")
+_NEVER_WRITES = "an agent never writes to disk"
+_STARTS_A_WRITE = {HTTP: "POST /api/savepoints"}
 TASKS: dict[str, RegisteredTask] = {
     "bisect": RegisteredTask(
         "service.tasks.bisect.bisection",
         "Find the first checkpoint for which a query returns a row.",
+    ),
+    "convert": RegisteredTask(
+        "service.tasks.convert.convert",
+        "Rewrite a savepoint for another version of Flink or another job.",
+        {HTTP: "it needs classes of the job on the machine that runs it", MCP: _NEVER_WRITES},
+    ),
+    "create": RegisteredTask(
+        "service.tasks.write.writing:CREATE",
+        "Create a savepoint by SQL from files and queries.",
+        {MCP: _NEVER_WRITES},
+        _STARTS_A_WRITE,
+    ),
+    "export": RegisteredTask(
+        "service.tasks.export.exporting",
+        "Export tables as Parquet files, or as Iceberg or Delta tables.",
+        {HTTP: "a service writes savepoints only; an answer may be Parquet", MCP: _NEVER_WRITES},
     ),
     "inspect": RegisteredTask(
         "service.tasks.inspect.inspect",
@@ -60,6 +81,12 @@ TASKS: dict[str, RegisteredTask] = {
         "service.tasks.test.testing",
         "Test savepoints, or each new checkpoint, against rules.",
         address="tests",
+    ),
+    "write": RegisteredTask(
+        "service.tasks.write.writing",
+        "Change a savepoint by SQL and write a new one.",
+        {MCP: f"a preview only: {_NEVER_WRITES}"},
+        {**_STARTS_A_WRITE, MCP: "preview_write"},
     ),
     "xray": RegisteredTask(
         "service.tasks.xray.xray", "Show how large state is, where, and how much is garbage."
@@ -80,7 +107,6 @@ class OtherUseCase:
     lacking: Mapping[str, str] = field(default_factory=dict)
 
 
-_NEVER_WRITES = "an agent never writes to disk"
 # A line goes when its use case gets one in `TASKS`.
 OTHERS: dict[str, OtherUseCase] = {
     "query": OtherUseCase(
@@ -91,19 +117,4 @@ OTHERS: dict[str, OtherUseCase] = {
     ),
     "diff": OtherUseCase({CLI: "diff", HTTP: "POST /api/diff", MCP: "diff", PYTHON: "diff"}),
     "check": OtherUseCase({CLI: "check", HTTP: "POST /api/checks", MCP: "check", PYTHON: "check"}),
-    "write": OtherUseCase(
-        {CLI: "write", HTTP: "POST /api/savepoints", MCP: "preview_write", PYTHON: "Connection.write"},
-        {MCP: f"a preview only: {_NEVER_WRITES}"},
-    ),
-    "create": OtherUseCase(
-        {CLI: "create", HTTP: "POST /api/savepoints", PYTHON: "create"}, {MCP: _NEVER_WRITES}
-    ),
-    "convert": OtherUseCase(
-        {CLI: "convert", PYTHON: "convert"},
-        {HTTP: "it needs classes of the job on the machine that runs it", MCP: _NEVER_WRITES},
-    ),
-    "export": OtherUseCase(
-        {CLI: "export", PYTHON: "export"},
-        {HTTP: "a service writes savepoints only; an answer may be Parquet", MCP: _NEVER_WRITES},
-    ),
 }

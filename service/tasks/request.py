@@ -6,8 +6,8 @@ signatures of `savepointdb` are written out for type checkers, and a test compar
 
 from __future__ import annotations
 
-import types
 import typing
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
@@ -15,7 +15,7 @@ from service.base.errors import InvalidRequestError
 
 _ABOUT, _KNOWN = "about", "_options"
 _LONGEST = 1_000
-LONGEST_TEXT = 1_000_000  # of a statement or a script; settings limit it further
+LONGEST_TEXT = 1_000_000  # of a statement; settings limit it further
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,7 @@ class Option:
         default: its value if it is not given; MISSING if it must be.
         help: a phrase for people.
         is_list: True for any number of values.
+        is_mapping: True for any number of values by names.
         metavar: what stands for the value in a usage text.
         choices: the values that it may have; empty for any.
         at_least: the least number; None for any.
@@ -35,6 +36,8 @@ class Option:
         argument: True if the command line takes it by its place.
         flag: its name on the command line, if that is another one.
         reads_input: True if the command line reads it from standard input for `-`.
+        file: the option of the command line that names a file with the value in its place; None for none.
+        has_commas: True if the command line takes several values with commas between them.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Option:
     default: Any
     help: str
     is_list: bool = False
+    is_mapping: bool = False
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     at_least: float | None = None
@@ -49,6 +53,8 @@ class Option:
     argument: bool = False
     flag: str | None = None
     reads_input: bool = False
+    file: str | None = None
+    has_commas: bool = False
 
     @property
     def is_required(self) -> bool:
@@ -61,7 +67,8 @@ class Option:
         Raises:
             InvalidRequestError: it is none of the choices, too small, or too long.
         """
-        for one in value if self.is_list else (value,):
+        several = value.values() if self.is_mapping else value if self.is_list else (value,)
+        for one in several:
             if one is None and self.default is None:
                 continue
             if not _is_of(one, self.kind):
@@ -87,7 +94,11 @@ def option(help: str, *, default: Any = MISSING, **about: Any) -> Any:
         default: its value if it is not given.
         **about: attributes of its `Option`.
     """
-    return field(default=default, metadata={_ABOUT: {"help": help, **about}})
+    metadata = {_ABOUT: {"help": help, **about}}
+    # Each request has a mapping of its own.
+    if default == {}:
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 class TaskRequest:
@@ -109,10 +120,19 @@ def options_of(request: type[TaskRequest]) -> tuple[Option, ...]:
 
 
 def _option(one: Field[Any], hint: Any) -> Option:
-    is_list = typing.get_origin(hint) is tuple
-    kinds = typing.get_args(hint) if is_list or isinstance(hint, types.UnionType) else (hint,)
-    kind = next(kind for kind in kinds if kind not in (type(None), ...))
-    return Option(name=one.name, kind=kind, default=one.default, is_list=is_list, **one.metadata[_ABOUT])
+    origin = typing.get_origin(hint)
+    is_list, is_mapping = origin is tuple, origin is Mapping
+    kinds = typing.get_args(hint) if origin is not None else (hint,)
+    known = [kind for kind in kinds if kind not in (type(None), ...)]
+    default = {} if is_mapping else one.default
+    return Option(
+        name=one.name,
+        kind=known[-1],
+        default=default,
+        is_list=is_list,
+        is_mapping=is_mapping,
+        **one.metadata[_ABOUT],
+    )
 
 
 def _is_of(value: object, kind: type) -> bool:

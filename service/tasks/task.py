@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from catalog import Catalog, Database
-from service.base.errors import DatabaseNotFoundError
+from readers import StorageOptions
+from service.base.errors import DatabaseNotFoundError, InvalidRequestError
 from service.base.process import machine
 from service.base.settings import Settings
 from service.query.engines.parallel import read_splits
 from service.tasks.request import TaskRequest
 
 if TYPE_CHECKING:
+    from doctor import Against
+    from service.query.engines.engine import Engine
     from service.query.running.request import QueryRequest
     from service.query.running.run import Run
     from service.query.sql.types import Column
@@ -56,6 +59,9 @@ class Context:
         is_alone: True if nobody else uses the process: tables may be scanned without a query, its limits and what it loads.
         warn: told of what the caller should know beside the outcome.
         note: told the first lines of the outcome, each as soon as it is known.
+        progress: given what returns a line that says how far the use case is.
+        worker: returns the engine of a name that makes and writes data, given about how many bytes it reads; None for this process.
+        against: returns what files of the caller say of a new job.
     """
 
     catalog: Catalog
@@ -65,6 +71,9 @@ class Context:
     is_alone: bool = False
     warn: Callable[[str], None] = lambda _: None
     note: Callable[[str], None] = lambda _: None
+    progress: Callable[[Callable[[], str]], None] = lambda _: None
+    worker: Callable[[str, int], Engine | None] = lambda name, size_bytes: None
+    against: Callable[[Sequence[str]], tuple[Against, ...]] = lambda _: ()
 
     def database(self, name: str | None) -> Database:
         """Return the database of a name or alias; without a name the only one, or the newest.
@@ -82,6 +91,35 @@ class Context:
         if count > 1:
             self.warn(f"the newest of {count} is used: {found.path}")
         return found
+
+    def only_database(self, name: str | None, what: str) -> Database:
+        """Return the database of a name or alias; without a name the only one.
+
+        Args:
+            name: the name.
+            what: what is done with it, such as `to write from`.
+
+        Raises:
+            CatalogError: there is no such database.
+            InvalidRequestError: there are several.
+        """
+        found = self.catalog.default if name is None else self.catalog.database(name)
+        if found is None:
+            count = len(self.catalog.databases)
+            raise InvalidRequestError(
+                f"expected one savepoint {what}, found {count}", hint="name its own directory"
+            )
+        return found
+
+    @property
+    def storage(self) -> StorageOptions:
+        """How files are reached."""
+        found = self.settings.storage
+        return StorageOptions(
+            allow_http=found.allow_http,
+            cache_directory=found.file_cache_directory,
+            cache_bytes=found.file_cache_bytes,
+        )
 
     def databases(self, name: str | None) -> Sequence[Database]:
         """Return the database of a name or alias; without a name all.
@@ -149,6 +187,9 @@ class Task(Generic[Asked, Found]):
         columns: those of the outcome's `rows`, a table that the command line writes in any format of rows; empty for an outcome of lines.
         listed: the list of `to_dict` that the command line writes as JSON; None for all of it.
         is_judged: True if exit code 1 is an answer: an error then ends the command with 2.
+        has_source: False if it is about no savepoint: the command line takes no PATH.
+        makes: True if it makes something at a place that its request names; the command line shows what, as text or with `--json`.
+        reads_others: True if the command line takes more savepoints that SQL may name.
     """
 
     request: type[Asked]
@@ -156,3 +197,6 @@ class Task(Generic[Asked, Found]):
     columns: Sequence[Column] = ()
     listed: str | None = None
     is_judged: bool = False
+    has_source: bool = True
+    makes: bool = False
+    reads_others: bool = False

@@ -10,7 +10,7 @@ from service.base.settings import Settings
 from service.cli import parser_of
 from service.doors.app import create_app
 from service.doors.mcp.tools import TOOLS
-from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS
+from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS, tasks_at
 from tools.reference import parsers, reference
 
 
@@ -22,7 +22,7 @@ def known() -> dict[str, set[str]]:
     return {
         CLI: {name.removeprefix("savepointdb ") for name, _ in parsers(parser_of(), "savepointdb")},
         HTTP: {f"{method.upper()} {path}" for path, calls in paths.items() for method in calls},
-        MCP: {*TOOLS, *(task.tool or name for name, task in TASKS.items() if MCP not in task.lacking)},
+        MCP: {*TOOLS, *(task.tool or name for name, task in tasks_at(MCP))},
         PYTHON: python,
     }
 
@@ -44,6 +44,7 @@ def test_each_use_case_of_the_table_is_in_the_reference(known: dict[str, set[str
     assert "| `test` | `test` | `POST /api/tests` | `test` | `test` |" in text
     assert "| `lookup` | `lookup` | `POST /api/lookup` | `lookup_key` | `lookup` |" in text
     assert {name for name in {**TASKS, **OTHERS} if f"\n| `{name}` | " not in text} == set()
-    assert {
-        f"POST /api/{task.address or name}" for name, task in TASKS.items() if HTTP not in task.lacking
-    } <= known[HTTP]
+    assert "| `write` | `write` | `POST /api/savepoints` | `preview_write`: " in text
+    assert {f"POST /api/{task.address or name}" for name, task in tasks_at(HTTP)} <= known[HTTP]
+    own = {(door, called) for task in TASKS.values() for door, called in task.own.items()}
+    assert {(door, called) for door, called in own if called not in known[door]} == set()

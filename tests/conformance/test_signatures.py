@@ -15,14 +15,18 @@ from tests.support.doors import request_of
 BY_PATH = {"database", "before", "after"}
 
 
-@pytest.mark.parametrize("task", ["bisect", "check", "diff", "history", "xray"])
+@pytest.mark.parametrize(
+    "task", ["bisect", "check", "convert", "create", "diff", "export", "history", "write", "xray"]
+)
 def test_a_function_has_the_options_of_its_request(task: str) -> None:
-    given = inspect.signature(getattr(savepointdb, task)).parameters
+    given = dict(inspect.signature(getattr(savepointdb, task)).parameters)
+    if script := given.pop("script", None):
+        given["sql"] = script
     options = [one for one in options_of(request_of(task)) if one.name not in BY_PATH]
 
     assert {one.name for one in options} - given.keys() == set()
-    assert {one.name: given[one.name].default or None for one in options} == {
-        one.name: None if one.default is MISSING else one.default or None
+    assert {one.name: given[one.name].default or None for one in options if one.name != "target"} == {
+        one.name: inspect.Parameter.empty if one.default is MISSING else one.default or None
         for one in options
-        if not one.is_required
-    } | {one.name: inspect.Parameter.empty for one in options if one.is_required}
+        if one.name != "target"
+    }

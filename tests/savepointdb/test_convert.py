@@ -50,7 +50,9 @@ def test_a_dry_run_and_a_savepoint_that_needs_nothing_write_nothing(savepoint: P
 
 def test_wrong_arguments_are_errors_of_the_package(savepoint: Path, tmp_path: Path) -> None:
     with savepointdb.connect(savepoint / "A-1.20.3-hashmap-canonical") as db:
-        with pytest.raises(savepointdb.InvalidRequestError, match="expected a target"):
+        with pytest.raises(
+            savepointdb.InvalidRequestError, match="expected DIR, the directory of the new savepoint"
+        ):
             db.convert(None)
         with pytest.raises(savepointdb.InvalidRequestError, match="expected a version of Flink"):
             db.convert(tmp_path / "new", flink="two")

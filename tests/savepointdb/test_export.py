@@ -29,10 +29,10 @@ def test_tables_become_files(tmp_path: Path) -> None:
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        savepointdb.InvalidRequestError, match="expected parquet, iceberg, delta, found 'csv'"
+        savepointdb.InvalidRequestError, match="expected one of parquet, iceberg, delta, found 'csv'"
     ):
         savepointdb.export(WORDCOUNT, tmp_path / "to", "csv")
-    with pytest.raises(savepointdb.InvalidRequestError, match="expected _key_group"):
+    with pytest.raises(savepointdb.InvalidRequestError, match="expected one of _key_group"):
         savepointdb.export(WORDCOUNT, tmp_path / "to", partition_by="key")
     with pytest.raises(savepointdb.ConflictError, match="savepoints are only read"):
         savepointdb.export(WORDCOUNT, WORDCOUNT / "inside")

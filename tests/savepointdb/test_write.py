@@ -85,9 +85,11 @@ def test_errors_have_their_classes_and_nothing_is_written(tmp_path: Path) -> Non
             db.write(new, REWIND, expect={"source_offsets": 2})
         with pytest.raises(savepointdb.InvalidQueryError, match="line 2"):
             db.write(new, f"{REWIND};\nDROP nothing")
-        with pytest.raises(savepointdb.InvalidRequestError, match="expected files to be one of link, copy"):
+        with pytest.raises(savepointdb.InvalidRequestError, match="files: expected one of link, copy"):
             db.write(new, REWIND, files="move")
-        with pytest.raises(savepointdb.InvalidRequestError, match="expected a target"):
+        with pytest.raises(
+            savepointdb.InvalidRequestError, match="expected DIR, the directory of the new savepoint"
+        ):
             db.write(None, REWIND)
         with pytest.raises(TypeError, match="expected a script as str"):
             db.write(new, 1)  # type: ignore[arg-type]

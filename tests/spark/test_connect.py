@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,16 +25,16 @@ from service.base.errors import (
     QueryCancelledError,
     QueryError,
 )
-from service.base.settings import UNLIMITED, Settings
+from service.base.settings import Settings
 from service.doors.app import create_app
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.engine import Execution
 from service.query.engines.spark.connect import ConnectSessions
 from service.query.engines.spark.engine import SparkEngine
 from service.query.engines.spark.sessions import SparkSettings
-from service.query.serving.registry import Queries
 from service.query.sql.planner import plan
-from service.tasks.write.writing import WriteRequest, Writing
+from service.tasks.write.request import WriteRequest
+from service.tasks.write.writing import run
 from tests.spark.conftest import (
     CASES,
     MANY,
@@ -53,6 +52,7 @@ from tests.support.objectstore import KEY_VARIABLES, ObjectStore, Proxy
 from tests.support.paths import PROJECT
 from tests.support.serving import listening
 from tests.support.waiting import wait_until
+from tests.support.writings import context_over
 from tests.writers.test_elsewhere import outcome
 
 pytestmark = pytest.mark.spark
@@ -209,13 +209,12 @@ def test_statements_have_the_same_answer(
 def test_a_savepoint_is_written_as_on_this_machine(
     tmp_path: Path, engine: SparkEngine, duckdb_engine: DuckDBEngine
 ) -> None:
-    known, limits = connect(WORDCOUNT), Settings().replaced(UNLIMITED)
-    queries = Queries(known, {"duckdb": duckdb_engine, "spark": engine}, limits)
+    context = context_over(connect(WORDCOUNT), {"duckdb": duckdb_engine, "spark": engine})
 
     for name in ("local", "spark"):
-        request = WriteRequest(sql="UPDATE aggregate__count SET value = value + 1", engine=name)
-        with closing(Writing(known, queries, limits, request)) as writing:
-            assert writing.write(tmp_path / name).engine == ("" if name == "local" else name)
+        sql = "UPDATE aggregate__count SET value = value + 1"
+        request = WriteRequest(sql=sql, engine=name, target=str(tmp_path / name))
+        assert run(request, context).engine == ("" if name == "local" else name)
 
     assert outcome(tmp_path / "spark") == outcome(tmp_path / "local")
 

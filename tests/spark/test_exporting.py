@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import catalog
-from readers import StorageOptions
-from service.base.settings import Settings
 from service.query.engines.spark.engine import SparkEngine
 from service.query.engines.spark.packages import write_packages
 from service.query.engines.spark.unpack import PACKAGES
-from service.tasks.export.exporting import Export, ExportResult, sources_of
+from service.tasks.export.exporting import Exported, run
 from service.tasks.export.request import ExportRequest
 from tests.service.tasks.export.conftest import (
     NAMESPACE,
@@ -33,6 +31,7 @@ from tests.service.tasks.export.conftest import (
     tables_of,
 )
 from tests.spark.conftest import CASES, EVERYTHING, FLINK, SHORT_LIVED
+from tests.support.writings import context_over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,14 +54,10 @@ NAMES = (
 pytestmark = pytest.mark.spark
 
 
-def exported(
-    engine: SparkEngine | None, request: ExportRequest, source: str = str(EVERYTHING)
-) -> ExportResult:
+def exported(engine: SparkEngine | None, request: ExportRequest, source: str = str(EVERYTHING)) -> Exported:
     """Export by executors, or here."""
     found = catalog.connect(source)
-    return Export(
-        sources_of(found, request), Settings(), request, StorageOptions(), lambda name, size_bytes: engine
-    ).run()
+    return run(request, context_over(found, {}, lambda name, size_bytes: engine))
 
 
 def test_executors_write_what_this_machine_writes(spark_engine: SparkEngine, tmp_path: Path) -> None:

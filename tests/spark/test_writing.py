@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import catalog
-from service.base.settings import UNLIMITED, Settings
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.spark.engine import SparkEngine
-from service.query.serving.registry import Queries
-from service.tasks.write.writing import WriteRequest, Writing
+from service.tasks.write.request import WriteRequest
+from service.tasks.write.writing import run
 from tests.service.tasks.write.test_differential import (
     CANONICAL,
     NATIVE,
@@ -31,6 +29,7 @@ from tests.spark.conftest import WORDCOUNT
 from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import PROJECT
 from tests.support.waiting import wait_until
+from tests.support.writings import context_over
 from tests.writers.test_elsewhere import outcome
 from tests.writers.test_savepoint import contents
 
@@ -58,9 +57,11 @@ from pathlib import Path
 import catalog
 from service.query.engines.registry import open_engines
 from service.base.errors import QueryError
-from service.query.serving.registry import Queries
+from service.query.running.session import Session
 from service.base.settings import UNLIMITED, Settings
-from service.tasks.write.writing import WriteRequest, Writing
+from service.tasks.task import Context
+from service.tasks.write.request import WriteRequest
+from service.tasks.write.writing import run
 
 url, python, *arguments = sys.argv[1:]
 options = ("spark.driver.bindAddress=127.0.0.1 spark.driver.host=127.0.0.1 spark.executor.memory=512m "
@@ -70,11 +71,11 @@ engines = open_engines(settings)
 
 def write(source, sql, target, engine):
     known = catalog.connect(source)
-    queries = Queries(known, engines, settings)
+    queries = Session(known, engines, settings)
+    context = Context(catalog=known, settings=settings, start=queries.start, worker=queries.worker, is_alone=True)
     # A random statement may match no row.
-    request = WriteRequest(sql=sql, engine=engine, allow_empty=True)
-    with closing(Writing(known, queries, settings, request)) as writing:
-        return writing.write(target)
+    request = WriteRequest(sql=sql, engine=engine, target=os.fspath(target), allow_empty=True)
+    return run(request, context)
 
 def tell(**facts):
     print(json.dumps(facts), flush=True)
@@ -131,13 +132,11 @@ def test_random_scripts(
     script: list[str], source: Path, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
 ) -> None:
     known = catalog.connect(str(source))
-    limits = Settings().replaced(UNLIMITED)
-    queries = Queries(known, {"duckdb": duckdb_engine, "spark": spark_engine}, limits)
+    context = context_over(known, {"duckdb": duckdb_engine, "spark": spark_engine})
     with tempfile.TemporaryDirectory() as folder:
         for engine in ("local", "spark"):
-            request = WriteRequest(sql="; ".join(script), engine=engine, allow_empty=True)
-            with closing(Writing(known, queries, limits, request)) as writing:
-                writing.write(Path(folder, engine))
+            target = str(Path(folder, engine))
+            run(WriteRequest(sql="; ".join(script), engine=engine, allow_empty=True, target=target), context)
 
         assert outcome(Path(folder, "spark")) == outcome(Path(folder, "local"))
         assert rows_of(Path(folder, "spark")) == by_duckdb(source, script)
@@ -161,19 +160,18 @@ def check_case(name: str, source: Path, sql: str, folder: Path) -> None:
 def test_a_write_that_is_interrupted_leaves_no_target(
     large: Path, tmp_path: Path, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
 ) -> None:
-    known, limits, target = catalog.connect(str(large)), Settings().replaced(UNLIMITED), tmp_path / "new"
-    queries = Queries(known, {"duckdb": duckdb_engine, "spark": spark_engine}, limits)
+    known, target = catalog.connect(str(large)), tmp_path / "new"
+    context = context_over(known, {"duckdb": duckdb_engine, "spark": spark_engine})
 
     def interrupt() -> None:
         wait_until(lambda: target.exists() and any(file.name[0] not in "_p" for file in target.iterdir()))
         signal.raise_signal(signal.SIGINT)
 
-    with closing(Writing(known, queries, limits, WriteRequest(sql=_ADDED, engine="spark"))) as writing:
-        thread = threading.Thread(target=interrupt, daemon=True)
-        thread.start()
-        with pytest.raises(KeyboardInterrupt):
-            writing.write(target)
-        thread.join()
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(WriteRequest(sql=_ADDED, engine="spark", target=str(target)), context)
+    thread.join()
 
     assert list(tmp_path.iterdir()) == []
 
@@ -182,12 +180,11 @@ def test_a_savepoint_in_a_store(
     store: ObjectStore, proxy: Proxy, tmp_path: Path, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
 ) -> None:
     source, sql = _CASES["new state"]
-    known, limits = catalog.connect(proxy.url(store.upload(source, "source"))), Settings().replaced(UNLIMITED)
-    queries = Queries(known, {"duckdb": duckdb_engine, "spark": spark_engine}, limits)
+    known = catalog.connect(proxy.url(store.upload(source, "source")))
+    context = context_over(known, {"duckdb": duckdb_engine, "spark": spark_engine})
 
     for target, engine in ((str(tmp_path / "here"), "local"), (proxy.url("there"), "spark")):
-        with closing(Writing(known, queries, limits, WriteRequest(sql=sql, engine=engine))) as writing:
-            writing.write(target)
+        run(WriteRequest(sql=sql, engine=engine, target=target), context)
 
     here = contents(tmp_path / "here")
     there = store.contents("there/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from service.tasks.diff.running import DiffRequest
 from service.tasks.history.timeline import HistoryRequest
 from service.tasks.registry import TASKS
 from service.tasks.request import TaskRequest, options_of
+from service.tasks.write.serving.targets import write_roots_of
 from tests.support.agents import Agent
 from tests.support.serving import listening
 
@@ -69,15 +71,21 @@ class CommandLine(Door):
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
         known = {one.name: one for one in options_of(request_of(task))}
-        words = [task, str(savepoint)]
+        found = TASKS[task].load() if task in TASKS else None
+        words = [task] if found and not found.has_source else [task, str(savepoint)]
         if task == "diff":
             words.append(str(options.pop("after")))
-        words += [str(value) for name, value in options.items() if known[name].argument]
+        options = {name: value for name, value in options.items() if value is not None}
+        words += [str(options[name]) for name in known if known[name].argument and name in options]
         for name, value in options.items():
             flag = f"--{known[name].flag or name.replace('_', '-')}"
+            if known[name].is_mapping:
+                value = next(f"{key}={one}" for key, one in value.items())
+            if known[name].has_commas:
+                value = ",".join(value)
             if not known[name].argument and value is not False:
                 words += [flag] if value is True else [flag, str(value)]
-        words += ["--format", "json"]
+        words += ["--json"] if found and found.makes else ["--format", "json"]
         out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
             try:
@@ -98,6 +106,8 @@ class Http(Door):
         self._client = client
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
+        if task in ("write", "create"):
+            return self._written(**({"source": savepoint.name} if task == "write" else {}), **options)
         given = {**where(task, savepoint), **named(options)}
         if task == "history":
             # Its address names the job.
@@ -110,6 +120,18 @@ class Http(Door):
         error = body.get("error") if isinstance(body, dict) else None
         return Told(None, error["message"], error["code"]) if error else Told(body)
 
+    def _written(self, **given: Any) -> Told:
+        """Start a write, and wait for its end."""
+        target = given.get("target")
+        answer = self._client.post("/api/savepoints", json=given | {"target": target and str(target)})
+        body = answer.json()
+        while body.get("state") in ("queued", "running"):
+            time.sleep(0.02)
+            body = self._client.get(answer.headers["location"]).json()
+        if error := body["error"]:
+            return Told(None, error["message"], error["code"])
+        return Told({"target": body["target"], "dry_run": body["dry_run"], **body["report"]})
+
 
 class Mcp(Door):
     """The tool of an agent."""
@@ -120,7 +142,8 @@ class Mcp(Door):
         self._agent = Agent(client)
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        tool = (TASKS[task].tool if task in TASKS else None) or task
+        known = TASKS.get(task)
+        tool = (known and (known.own.get(self.name) or known.tool)) or task
         result = self._agent.call(tool, max_bytes=200_000, **{**where(task, savepoint), **named(options)})
         content = result["structuredContent"]
         if result.get("isError"):
@@ -136,7 +159,11 @@ class Python(Door):
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
         try:
             with warnings.catch_warnings(category=savepointdb.QueryWarning, action="ignore"):
-                return Told(getattr(savepointdb, task)(savepoint, **options).to_dict())
+                paths = () if task == "create" else (savepoint,)
+                if task in ("write", "create"):
+                    options["script"] = options.pop("sql")
+                outcome = getattr(savepointdb, task)(*paths, **options).to_dict()
+                return Told(json.loads(json.dumps(outcome)))
         except QueryError as error:
             return Told(None, error.message, error.code)
 
@@ -169,9 +196,17 @@ ROUTES = {"check": "/api/checks", "diff": "/api/diff"}
 
 
 @contextmanager
-def doors_over(*savepoints: Path) -> Iterator[dict[str, Door]]:
-    """Open all doors over savepoints, whose folders have different names."""
-    app = create_app(Settings(), Catalog([Root(path=str(path)) for path in savepoints]))
+def doors_over(*savepoints: Path, write_root: Path | None = None) -> Iterator[dict[str, Door]]:
+    """Open all doors over savepoints, whose folders have different names.
+
+    Args:
+        savepoints: what they have.
+        write_root: where a service may write; None for nowhere.
+    """
+    roots = [Root(path=str(path)) for path in savepoints]
+    writable = [] if write_root is None else [Root(path=str(write_root))]
+    roots += writable
+    app = create_app(Settings(), Catalog(roots), write_roots=write_roots_of(roots, writable))
     with listening(app) as address, httpx.Client(base_url=address, timeout=60) as client:
         doors = (CommandLine(), Http(client), Mcp(client), Python())
         yield {door.name: door for door in doors}

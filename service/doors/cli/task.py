@@ -1,6 +1,7 @@
 """The commands of use cases: arguments from the fields of a request, the outcome as text, JSON, or rows in any of their formats.
 
-`savepointdb NAME PATH …`: PATH is a savepoint, or a folder, whose newest savepoint is meant.
+`savepointdb NAME PATH …`: PATH is a savepoint, or a folder, whose newest savepoint is meant. A use case that makes something shows what
+as text, or with `--json`.
 """
 
 from __future__ import annotations
@@ -9,22 +10,25 @@ import argparse
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import orjson
 
+from catalog import Catalog
 from readers import load_machine
 from service.base import settings
-from service.base.settings import UNLIMITED, Settings, settings_of
+from service.base.process import machine
+from service.base.settings import UNLIMITED, Settings, path_map_of, settings_of
 from service.doors.cli.compile import log_compilation
 from service.doors.cli.options import add_options, request_of
 from service.doors.cli.outcome import FAILED, WRONG_USAGE, concluded
 from service.doors.cli.output import output_format, screen_width, write_lines, write_rows
 from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_cache, add_output
 from service.doors.cli.progress import ProgressLine
-from service.doors.cli.sources import cache_of, catalog_of
+from service.doors.cli.sources import cache_of, catalog_of, storage_options
 from service.query.encode import printable, size_text
 from service.query.engines.registry import open_engines
 from service.tasks.registry import TASKS
@@ -32,21 +36,38 @@ from service.tasks.request import TaskRequest
 from service.tasks.task import Context, Outcome, Task
 
 if TYPE_CHECKING:
-    from catalog import Catalog
+    from doctor import Against
+    from service.query.engines.engine import Engine
     from service.query.running.group import QueryGroup
     from service.query.running.request import QueryRequest
     from service.query.running.run import Run
     from service.query.running.session import Session
 
 _TEXT, _JSON = "text", "json"
+# Of DuckDB: a join of 2 × 4 million rows takes 475 MiB in all without a limit, and 380 MiB with this one, in the same time.
+_LEAST_MB = 128
+_THREAD_MB = 48  # some buffers of a thread cannot be spilled
+_SOURCE = "source"  # the name of the savepoint that is changed, where a script has others, too
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     """Add the arguments of a use case."""
-    parser.add_argument("path", metavar="PATH", help=SOURCE)
     task = TASKS[name].load()
+    if task.has_source:
+        parser.add_argument("path", metavar="PATH", help=SOURCE)
     add_options(parser, task.request)
-    if task.columns:
+    if task.reads_others:
+        parser.add_argument(
+            "--savepoint",
+            dest="others",
+            action="append",
+            default=[],
+            metavar="[NAME=]PATH",
+            help="Another savepoint that the script may read: FROM name.table. May be repeated.",
+        )
+    if task.makes:
+        parser.add_argument("--json", action="store_true", help="Show what is made as a JSON object.")
+    elif task.columns:
         add_output(parser)
     else:
         # `table` is an older name of `text`.
@@ -66,14 +87,37 @@ def main(options: Namespace) -> int:
 
 
 def _run(task: Task[Any, Any], options: Namespace) -> int:
+    sources = _sources(task, options)
     asked = request_of(task.request, options)
     if task.columns:
         output_format(options.format, options.output)  # before anything is read
     found = settings_of(vars(options), os.environ, UNLIMITED)
+    if task.makes:
+        found = _with_little_memory(found)
     log_compilation()
-    catalog = catalog_of([options.path], options, cache=cache_of(found, writes=False))
+    cache = cache_of(found, writes=False)
+    catalog = catalog_of(sources, options, cache=cache) if sources else Catalog.of(())
     with closing(_Statements(catalog, found)) as statements:
         return _answer(task, asked, options, statements, found)
+
+
+def _sources(task: Task[Any, Any], options: Namespace) -> list[str]:
+    """Return the savepoints of a command line; what is changed has a name where there are others."""
+    others = options.others if task.reads_others else []
+    if not task.has_source:
+        return list(others)
+    if not others:
+        return [options.path]
+    options.database = _SOURCE
+    return [f"{_SOURCE}={options.path}", *others]
+
+
+def _with_little_memory(settings: Settings) -> Settings:
+    """Return settings by which DuckDB spills soon, unless they say how much memory it has: a write takes some 400 MB at any size."""
+    if settings.duckdb.memory_limit:
+        return settings
+    threads = settings.duckdb.threads or machine.cores()
+    return settings.replaced({"memory_limit": f"{max(_LEAST_MB, threads * _THREAD_MB)}MB"})
 
 
 def answer(
@@ -94,17 +138,25 @@ def answer(
 def _answer(
     task: Task[Any, Any], asked: TaskRequest, options: Namespace, statements: _Statements, settings: Settings
 ) -> int:
-    format_name = output_format(options.format, options.output) if task.columns else options.format
-    with ProgressLine(lambda: statements.progress(options.command)) as progress:
-        shown = _Shown(task, format_name, options.output, progress)
+    if task.makes:
+        format_name, path = _JSON if options.json else _TEXT, None
+    else:
+        path = options.output
+        format_name = output_format(options.format, path) if task.columns else options.format
+    texts = [lambda: statements.progress(options.command)]
+    with ProgressLine(lambda: texts[-1]()) as progress:
+        shown = _Shown(task, format_name, path, progress)
         context = Context(
             catalog=statements.catalog,
             settings=settings,
             start=statements.start,
             request=_asked,
             is_alone=True,
-            warn=_warn,
+            warn=shown.warn,
             note=shown.note,
+            progress=texts.append,
+            worker=statements.worker,
+            against=lambda paths: _against(paths, options),
         )
         outcome: Outcome = task.run(asked, context)
     shown.show(outcome)
@@ -117,6 +169,15 @@ def _asked() -> QueryRequest:
     tables = import_module("service.tasks.write.localfiles").LocalTables()
     asked: QueryRequest = request.QueryRequest(sql="", system_tables=tables)
     return asked
+
+
+def _against(paths: Sequence[str], options: Namespace) -> tuple[Against, ...]:
+    """Return what files say of a new job."""
+    found = settings_of(vars(options), os.environ)
+    known: tuple[Against, ...] = import_module("doctor").against_of(
+        paths, path_map=path_map_of(vars(options), found), options=storage_options(found)
+    )
+    return known
 
 
 class _Statements:
@@ -143,15 +204,26 @@ class _Statements:
         """
         if self._group is None:
             from service.query.running.group import QueryGroup
+
+            self._group = QueryGroup(self._running().start)
+        return self._group.start(request)
+
+    def worker(self, name: str, size_bytes: int) -> Engine | None:
+        """Return the engine that makes and writes data; None for this process.
+
+        Raises:
+            InvalidRequestError: there is no such engine.
+        """
+        return self._running().worker(name, size_bytes)
+
+    def _running(self) -> Session:
+        if self._queries is None:
             from service.query.running.session import Session
 
-            queries = self._queries
-            if queries is None:
-                load_machine()
-                opened = Session(self.catalog, open_engines(self._settings), self._settings)
-                queries = self._opened.enter_context(closing(opened))
-            self._group = QueryGroup(queries.start)
-        return self._group.start(request)
+            load_machine()
+            opened = Session(self.catalog, open_engines(self._settings, later=True), self._settings)
+            self._queries = self._opened.enter_context(closing(opened))
+        return self._queries
 
     def progress(self, command: str) -> str:
         """Return how many bytes were read."""
@@ -188,10 +260,17 @@ class _Shown:
     def note(self, line: str) -> None:
         """Show a line."""
         if not self._task.columns and self._format != _JSON and self._path is None:
-            self._progress.hide()
-            print(line, flush=True)
-            self._progress.show()
+            self._print(line, sys.stdout)
             self._notes += 1
+
+    def warn(self, text: str) -> None:
+        """Tell what is known beside the outcome."""
+        self._print(f"savepointdb: {printable(text)}", sys.stderr)
+
+    def _print(self, line: str, stream: TextIO) -> None:
+        self._progress.hide()
+        print(line, file=stream, flush=True)
+        self._progress.show()
 
     def show(self, outcome: Outcome) -> None:
         """Show what was not shown yet."""
@@ -215,8 +294,4 @@ class _Shown:
                 self._task.columns, rows.schema, rows.to_batches(), format_name=self._format, path=self._path
             )
         else:
-            _warn(next(iter(outcome.lines(None))))
-
-
-def _warn(text: str) -> None:
-    print(f"savepointdb: {printable(text)}", file=sys.stderr)
+            self.warn(next(iter(outcome.lines(None))))

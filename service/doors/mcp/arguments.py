@@ -12,6 +12,7 @@ from service.doors.http.api.tasks import with_options
 from service.tasks.check.running import CheckRequest
 from service.tasks.diff.running import DiffRequest
 from service.tasks.history.timeline import HistoryRequest
+from service.tasks.write.request import WriteRequest
 
 MOST_ROWS = 1000
 LEAST_BYTES, USUAL_BYTES, MOST_BYTES = 1_000, 20_000, 200_000
@@ -107,19 +108,14 @@ class Check(LimitedArguments):
     )
 
 
-class PreviewWrite(Arguments):
+@with_options(
+    WriteRequest, without=("target", "dry_run", "files", "engine", "parallelism", "max_parallelism")
+)
+class PreviewWrite(LimitedArguments):
     """A script over a database."""
 
     sql: str = Field(description="UPDATE, DELETE, INSERT, MERGE, … with semicolons between them")
     database: _Database = None
-    flink: Annotated[str, Field(max_length=50)] | None = Field(
-        default=None, description="Flink that will restore it; default: the source's"
-    )
-    expect: dict[str, Annotated[int, Field(ge=0)]] = Field(
-        default_factory=dict, description="table → rows that must change"
-    )
-    allow_empty: bool = False
-    max_bytes: _Bytes = USUAL_BYTES
 
 
 _Kind = TypeVar("_Kind", bound=Arguments)

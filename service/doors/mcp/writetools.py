@@ -7,16 +7,18 @@ from typing import Any
 from anyio import CancelScope, sleep, to_thread
 
 from service.base.principal import Identity
+from service.doors.http.api.tasks import request_of
 from service.doors.mcp.arguments import PreviewWrite
 from service.doors.mcp.calls import Call, database_of
 from service.doors.mcp.results import ToolResult, result_of
 from service.doors.mcp.tasktools import fitting_content
 from service.doors.mcp.texts import line_text
 from service.query.encode import counted
+from service.query.engines.registry import HERE
 from service.query.running.run import QueryState
+from service.tasks.write.request import WriteRequest
 from service.tasks.write.serving.write import Write, WriteOrder
 from service.tasks.write.statements.script import statements_of
-from service.tasks.write.writing import WriteRequest
 from writers import FilesMode
 
 _LOOK_S = 0.05
@@ -47,16 +49,10 @@ def _order(call: Call, arguments: PreviewWrite) -> WriteOrder:
     source = database_of(visible, arguments.database).name
     statements = statements_of(arguments.sql, call.served.settings.queries.max_sql_bytes)
     return WriteOrder(
-        request=WriteRequest(
-            sql=arguments.sql,
-            # Only what changes is made, among the temporary files of the process.
-            files=FilesMode.REFERENCE,
-            flink=arguments.flink,
-            expected=arguments.expect,
-            database=source,
-            allow_empty=arguments.allow_empty,
+        # Only what changes is made, among the temporary files of the process.
+        request=request_of(
+            WriteRequest, arguments, database=source, dry_run=True, files=FilesMode.REFERENCE, engine=HERE
         ),
-        source=source,
         databases=tuple(visible.known()),
         target=None,
         kinds=tuple(type(one).__name__.upper() for one in statements),

@@ -194,7 +194,7 @@ def audit_write(record: WriteRecord) -> None:
         "database": order.source,
         "target": order.target.database if order.target else None,
         "statements": list(order.kinds),
-        "files": order.request.files.value,
+        "files": order.request.files,
         "queued_ms": round(record.queued_ms, 1),
         "elapsed_ms": round(record.elapsed_ms, 1),
         "row_count": report.get("rows"),

@@ -1,25 +1,22 @@
-"""`Export`: savepoints → folders of Parquet files, or tables of Iceberg or Delta, and the manifest of what was written.
-
-What an export did, as text.
-"""
+"""`export`: savepoints → folders of Parquet files, or tables of Iceberg or Delta, and the manifest of what was written."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from time import monotonic
+from typing import Any
 
 import pyarrow as pa
 
-from catalog import Catalog, Database, Job
-from readers import StorageOptions, absolute
+from catalog import Database, Job
+from readers import absolute, load_machine
 from service.base.errors import ConflictError, InvalidRequestError
 from service.base.process import machine
-from service.base.settings import Settings
 from service.query.encode import counted, printable, size_text
-from service.query.engines.engine import Engine
 from service.query.engines.registry import local_engine
 from service.query.sql.plan import unread_files
 from service.tasks.export.delta import DeltaTables
@@ -34,6 +31,7 @@ from service.tasks.export.manifest import ExportedSavepoint, ExportedTable, colu
 from service.tasks.export.request import ExportRequest
 from service.tasks.export.running import Executors, TableJob, Threads, Workers
 from service.tasks.export.selection import ChosenTable, Selection, folder_name, selection_of
+from service.tasks.task import Context, Task
 from service.tasks.write.errors import write_error_of
 from writers import WriterError
 
@@ -54,97 +52,121 @@ class ExportSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportResult:
+class Exported:
     """What an export did.
 
     Attributes:
-        destination: where it is, as the request says, without the options of a URL.
-        format: of its tables.
+        target: where it is, as the request says, without the options of a URL.
         savepoints: those that were exported now.
         known: names of those that were there already.
         notes: what a person should know, a line each.
     """
 
-    destination: str
-    format: str
+    target: str
     savepoints: tuple[ExportedSavepoint, ...]
     known: tuple[str, ...]
     notes: tuple[str, ...]
 
+    @property
+    def exit_code(self) -> int:
+        """0: what was left out is in the notes."""
+        return 0
 
-def sources_of(catalog: Catalog, request: ExportRequest) -> list[ExportSource]:
-    """Return the savepoints of a catalog that are exported: the newest, or all of each job, the oldest first.
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything."""
+        return {
+            "target": self.target,
+            "known": list(self.known),
+            "notes": list(self.notes),
+            "savepoints": [savepoint.to_dict() for savepoint in self.savepoints],
+        }
+
+    @property
+    def title(self) -> str:
+        """Where it is."""
+        return f"exported: {printable(self.target)}"
+
+    def lines(self, width: int | None = None) -> Iterator[str]:
+        """Yield a line for each savepoint, and where it is."""
+        yield from (printable(f"{name} is there already") for name in self.known)
+        yield from (printable(_line(savepoint)) for savepoint in self.savepoints)
+        yield self.title
+
+
+def run(request: ExportRequest, context: Context) -> Exported:
+    """Export; what was finished before an error, or Ctrl-C, stays, and another run goes on from there.
 
     Raises:
+        QueryError: something else is at the destination, it cannot be written to, or a value fits no type of the format.
+        CatalogError: there is no such database or table.
+        ReaderError: a savepoint cannot be read.
+    """
+    sources = _sources(request, context)
+    count = len(context.catalog.databases)
+    if not request.has_history and request.database is None and count > 1:
+        context.warn(
+            f"{sources[0].database.name} is exported, the newest of {count}: parquet has one savepoint, iceberg and delta keep all of "
+            "a job"
+        )
+    load_machine()
+    export = Export(request, context, sources)
+    context.progress(export.progress)
+    done = export.run()
+    for note in done.notes:
+        context.warn(note)
+    return done
+
+
+def _sources(request: ExportRequest, context: Context) -> list[ExportSource]:
+    """Return the savepoints that are exported: one, or the newest, or all of each job, the oldest first.
+
+    Raises:
+        CatalogError: there is no such database.
         InvalidRequestError: several jobs would have one namespace.
     """
-    newest = catalog.newest
+    catalog, name = context.catalog, request.database
+    one = None if name is None else catalog.database(name)
     if not request.has_history:
+        newest = one or catalog.newest
         return [] if newest is None else [ExportSource(database=newest)]
     jobs = catalog.jobs()
-    if request.namespace and len(jobs) > 1:
+    if one is None and request.namespace and len(jobs) > 1:
         names = ", ".join(job.title for job in jobs)
         raise InvalidRequestError(f"expected a namespace only for one job, found {len(jobs)}: {names}")
     return [
         ExportSource(database=database, namespace=request.namespace or _namespace(job, jobs))
         for job in jobs
         for database in reversed(job.databases)
+        if one is None or database == one
     ]
-
-
-def source_of(catalog: Catalog, database: Database, request: ExportRequest) -> ExportSource:
-    """Return one savepoint of a catalog as the source of an export."""
-    if not request.has_history:
-        return ExportSource(database=database)
-    jobs = catalog.jobs()
-    own = next(job for job in jobs if database in job.databases)
-    return ExportSource(database=database, namespace=request.namespace or _namespace(own, jobs))
 
 
 class Export:
     """An export, once.
 
     Args:
-        sources: the savepoints, the oldest of a job first.
-        settings: limits and storage.
         request: the export.
-        options: credentials of storage.
-        worker: returns the engine that does the work, by its name and the bytes to read; None for this process.
+        context: has the engine that does the work.
+        sources: the savepoints, the oldest of a job first.
     """
 
-    def __init__(
-        self,
-        sources: Sequence[ExportSource],
-        settings: Settings,
-        request: ExportRequest,
-        options: StorageOptions,
-        worker: Callable[[str, int], Engine | None],
-    ) -> None:
+    def __init__(self, request: ExportRequest, context: Context, sources: Sequence[ExportSource]) -> None:
+        self._request, self._context = request, context
         self._sources = list(sources)
-        self._settings = settings
-        self._request = request
-        self._options = options
-        self._worker = worker
         self._scanned: list[TableJob] = []
         self._notes: list[str] = []
         self._known: list[str] = []
         self._done = 0
+        self._started = monotonic()
 
-    def run(self) -> ExportResult:
-        """Export; what was finished before an error, or Ctrl-C, stays, and another run goes on from there.
-
-        Raises:
-            QueryError: something else is at the destination, it cannot be written to, or a value fits no type of the format.
-            CatalogError: there is no such table.
-            ReaderError: a savepoint cannot be read.
-        """
+    def run(self) -> Exported:
+        """Export; the errors are those of the function `run`."""
         try:
             exported = list(self._run())
         except WriterError as error:
             raise write_error_of(error) from error
-        return ExportResult(
-            destination=self._request.to.partition("?")[0],
-            format=self._request.format,
+        return Exported(
+            target=self._request.to.partition("?")[0],
             savepoints=tuple(exported),
             known=tuple(self._known),
             notes=tuple(self._notes),
@@ -152,7 +174,9 @@ class Export:
 
     def _run(self) -> Iterator[ExportedSavepoint]:
         request = self._request
-        destination = destination_of(request.to, [source.database for source in self._sources], self._options)
+        destination = destination_of(
+            request.to, [source.database for source in self._sources], self._context.storage
+        )
         rules = TypeRules(format=request.format, nanoseconds=request.nanoseconds)
         with destination.locked():
             ledger = Ledger(destination, request)
@@ -162,15 +186,11 @@ class Export:
                 if savepoint is not None:
                     yield savepoint
 
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of savepoints read so far."""
-        return sum(job.scan.bytes_read for job in list(self._scanned))
-
-    @property
-    def tables_done(self) -> int:
-        """Tables that are whole so far."""
-        return self._done
+    def progress(self) -> str:
+        """Return how far it is, as a line."""
+        read = sum(job.scan.bytes_read for job in list(self._scanned))
+        done, took = counted(self._done, "table"), monotonic() - self._started
+        return f"{done}, {size_text(read)} read, {took:,.0f} s"
 
     def _layout(self, destination: Destination, rules: TypeRules) -> Layout:
         request = self._request
@@ -286,9 +306,9 @@ class Export:
         """Return what reads and writes: this process, unless the request or the size of the savepoint says otherwise."""
         name = self._request.engine
         database.describe()
-        engine = None if name == local_engine().name else self._worker(name, database.size_bytes or 0)
+        engine = None if name == local_engine().name else self._context.worker(name, database.size_bytes or 0)
         if engine is None:
-            return Threads(self._settings.duckdb.threads or machine.cores())
+            return Threads(self._context.settings.duckdb.threads or machine.cores())
         return Executors(engine, database.reference)
 
     def _check_there(self, destination: Destination, ledger: Ledger, facts: ExportedSavepoint) -> None:
@@ -407,15 +427,6 @@ def _namespace(job: Job, jobs: Sequence[Job]) -> str:
     return title if is_alone else folder_name(job.name)
 
 
-def lines_of(result: ExportResult) -> Iterator[str]:
-    """Yield the lines for a person: a line for each savepoint."""
-    for name in result.known:
-        yield printable(f"{name} is there already")
-    for savepoint in result.savepoints:
-        yield printable(_line(savepoint))
-    yield printable(f"exported: {result.destination}")
-
-
 def _line(savepoint: ExportedSavepoint) -> str:
     files = [file for table in savepoint.tables for file in table.files]
     rows = sum(table.rows for table in savepoint.tables)
@@ -423,3 +434,6 @@ def _line(savepoint: ExportedSavepoint) -> str:
     what = f"{counted(len(savepoint.tables), 'table')}, {counted(rows, 'row')}, {counted(len(files), 'file')}, {size}"
     where = f" in {savepoint.namespace}" if savepoint.namespace else ""
     return f"{savepoint.database}{where}: {what}"
+
+
+TASK = Task(request=ExportRequest, run=run, makes=True)

@@ -7,53 +7,72 @@ from typing import Any
 
 from readers import KEY_GROUP
 from service.base.errors import InvalidRequestError
-from service.query.engines.registry import AUTO
+from service.query.engines.registry import AUTO, choices
 from service.tasks.export.files.conversion import FORMATS, ICEBERG, NANOSECONDS, PARQUET
+from service.tasks.request import TaskRequest, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportRequest:
-    """An export.
+class ExportRequest(TaskRequest):
+    """Tables to write as files: of the newest savepoint to parquet, of all, the oldest first, to iceberg and delta."""
 
-    Attributes:
-        to: a folder of this machine, or the URL of a prefix of an object store.
-        format: `parquet`, `iceberg` or `delta`.
-        tables: names of tables, or patterns with `*`; empty for all that do not repeat others.
-        partition_by: `_key_group` for a folder for each key group of a table; None for none.
-        nanoseconds: `micros`, `bigint` or `text`; None for what the format has.
-        allow_partial: whether rows of files that cannot be read are left out, and named.
-        engine: what reads and writes.
-        namespace: of the tables of Iceberg and Delta; empty for the name of the job.
-        catalog: name or URI of an Iceberg catalog; empty for one in the folder itself.
-
-    Raises:
-        InvalidRequestError: they contradict each other, or one has a wrong value.
-    """
-
-    to: str
-    format: str = PARQUET
-    tables: tuple[str, ...] = ()
-    partition_by: str | None = None
-    nanoseconds: str | None = None
-    allow_partial: bool = False
-    engine: str = AUTO
-    namespace: str = ""
-    catalog: str = ""
+    database: str | None = option("name or alias of the only savepoint to export", default=None)
+    to: str = option(
+        "folder of the export, or a URL such as s3://bucket/export; empty, or an export that goes on",
+        metavar="DIR",
+        longest=4000,
+    )
+    format: str = option(
+        "folders of Parquet files; or tables of Iceberg or Delta, with a snapshot or a version for each checkpoint",
+        default=PARQUET,
+        choices=FORMATS,
+    )
+    tables: tuple[str, ...] = option(
+        "tables, with commas between them; * and ? stand for any characters. If not given, all that do not repeat others. May be "
+        "repeated.",
+        default=(),
+        metavar="NAMES",
+        has_commas=True,
+    )
+    partition_by: str | None = option(
+        "a folder for each key group of keyed tables", default=None, choices=(KEY_GROUP,)
+    )
+    nanoseconds: str | None = option(
+        "what times in nanoseconds become: micros, an error where a value is finer; bigint; or text. If not given, parquet keeps "
+        "them, and iceberg and delta, which have none, have micros.",
+        default=None,
+        choices=NANOSECONDS,
+    )
+    namespace: str = option(
+        "namespace of the tables of iceberg and delta; the job's name if not given",
+        default="",
+        metavar="NAME",
+    )
+    catalog: str = option(
+        "catalog of Iceberg: a name in ~/.pyiceberg.yaml, or a URI; if not given, catalog.db in the folder",
+        default="",
+        metavar="NAME",
+    )
+    engine: str = option(
+        "what reads and writes: this machine (duckdb), or a cluster whose machines see the savepoint and the folder",
+        default=AUTO,
+        choices=choices(),
+    )
+    allow_partial: bool = option(
+        "leave out the rows of files that cannot be read, and list the files; otherwise the export fails",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
+        TaskRequest.__post_init__(self)
         if not self.to:
-            raise InvalidRequestError("expected where to export to, found nothing")
-        _check("format", self.format, FORMATS)
-        if self.nanoseconds is not None:
-            _check("nanoseconds", self.nanoseconds, NANOSECONDS)
-        if self.partition_by is not None:
-            _check("partition by", self.partition_by, (KEY_GROUP,))
+            raise InvalidRequestError("to: expected where to export to, found nothing")
         if self.catalog and self.format != ICEBERG:
             raise InvalidRequestError(
-                f"expected a catalog only with the format {ICEBERG}, found {self.format}"
+                f"catalog: expected one only with the format {ICEBERG}, found {self.format}"
             )
         if self.namespace and self.format == PARQUET:
-            raise InvalidRequestError(f"expected a namespace only with iceberg or delta, found {PARQUET}")
+            raise InvalidRequestError(f"namespace: expected one only with iceberg or delta, found {PARQUET}")
 
     @property
     def has_history(self) -> bool:
@@ -69,8 +88,3 @@ class ExportRequest:
             "nanoseconds": self.nanoseconds,
             "allow_partial": self.allow_partial,
         }
-
-
-def _check(what: str, found: str, known: tuple[str, ...]) -> None:
-    if found not in known:
-        raise InvalidRequestError(f"{what}: expected {', '.join(known)}, found {found!r:.100}")

@@ -24,10 +24,10 @@ from readers import (
     type_named,
 )
 from service.base.errors import InvalidQueryError, QueryError
+from service.tasks.write.changes import Changes, Effect, ScriptContext
 from service.tasks.write.classes.shared import StateTypes, check_shared_classes
 from service.tasks.write.composition import Composition
 from service.tasks.write.errors import write_error_of
-from service.tasks.write.family import Context, Effect, Family
 from service.tasks.write.layers import check_not_assumed
 from service.tasks.write.samples import check_found
 from service.tasks.write.statements.alter import (
@@ -90,10 +90,10 @@ class AlteredState:
         return self.alteration.name or self.state.name
 
 
-class StateAlterations(Family):
+class StateAlterations(Changes):
     """DROP TABLE, TRUNCATE and ALTER TABLE of states."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
         self._altered: dict[tuple[str, StateKind, str], AlteredState] = {}
 

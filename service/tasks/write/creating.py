@@ -27,10 +27,10 @@ from readers import (
 )
 from service.base.errors import InvalidQueryError, QueryError
 from service.query.sql.edits import quoted
+from service.tasks.write.changes import Changes, Effect, ScriptContext
 from service.tasks.write.classes.nulls import field_warnings
 from service.tasks.write.composition import Composition
 from service.tasks.write.errors import write_error_of
-from service.tasks.write.family import Context, Effect, Family
 from service.tasks.write.statements.create import CreateTable
 from service.tasks.write.statements.parser import Statement
 from writers import (
@@ -109,10 +109,10 @@ class CreatedStates:
             yield ExtendOperatorState(operator_id=self.known.operator_id, elements=elements)
 
 
-class StateCreations(Family):
+class StateCreations(Changes):
     """CREATE TABLE of states."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
         self._operators: dict[str, CreatedStates] = {}
         self._tables: set[str] = set()
@@ -194,7 +194,7 @@ class StateCreations(Family):
     def _operator(self, uid: str, options: Mapping[str, str]) -> CreatedStates:
         """Return the operator of a statement."""
         known = self._operators.get(uid) or self._of_savepoint(uid)
-        defaults = known or self.context.creation
+        defaults = known or self.context
         parallelism = _number(options, "parallelism") or defaults.parallelism
         most = _number(options, "max_parallelism") or defaults.max_parallelism
         if known is not None and (known.parallelism, known.max_parallelism) != (parallelism, most):
@@ -238,7 +238,7 @@ class StateCreations(Family):
                 f"expected keys of one type in all states of {operator.uid!r}, found {first.types['key'].type_name} in "
                 f"{first.name!r} and {state.types['key'].type_name} in {state.name!r}"
             )
-        entries = SpooledEntries(state, operator.max_parallelism, self.context.creation.folder)
+        entries = SpooledEntries(state, operator.max_parallelism, self.context.folder)
         try:
             for batch in rows:
                 entries.add(batch)

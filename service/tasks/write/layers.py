@@ -22,8 +22,8 @@ from readers import (
     is_keyed,
 )
 from service.base.errors import InvalidQueryError
+from service.tasks.write.changes import ScriptContext
 from service.tasks.write.composition import SOURCE, TARGET, Composition, before_name
-from service.tasks.write.family import Context
 from service.tasks.write.samples import place_text
 from writers import GROUP, AddedRows, UnencodableValueError, differing, fitted, key_groups_of
 
@@ -95,7 +95,7 @@ def placed_rows(
     return pa.RecordBatchReader.from_batches(schema, placed())
 
 
-def check_indexes(context: Context, writable: WritableState, layer: AddedRows) -> None:
+def check_indexes(context: ScriptContext, writable: WritableState, layer: AddedRows) -> None:
     """Check that added elements of lists have indexes that their lists have then.
 
     Raises:

@@ -13,7 +13,7 @@ the program may read any file, as on the command line and in Python. A script of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -183,23 +183,6 @@ def column_names(stored: Sequence[str]) -> list[str]:
     return names
 
 
-FileTables = Callable[[str], Table | None]
-"""Returns the table of a file that a script names; None where files are not read."""
-
-
-def no_file(_path: str) -> None:
-    """Return None: a script that comes over the network reads no file."""
-
-
-def local_file(path: str) -> Table:
-    """Return the table of a file of this machine.
-
-    Raises:
-        QueryError: it does not exist, or is not of a kind that is read.
-    """
-    return FileTable(Path(path).expanduser())
-
-
 class LocalTables(SystemTables):
     """The files of this machine as tables of a query: only for a caller who may read them all.
 
@@ -210,4 +193,4 @@ class LocalTables(SystemTables):
         return None
 
     def file(self, path: str) -> Table | None:
-        return local_file(path)
+        return FileTable(Path(path).expanduser())

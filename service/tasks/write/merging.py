@@ -23,8 +23,8 @@ from readers import ROW
 from service.base.errors import InvalidQueryError
 from service.query.sql.edits import quoted
 from service.query.sql.parser import parsed
+from service.tasks.write.changes import ScriptContext
 from service.tasks.write.composition import SOURCE, TARGET, Composition, alias_of, select_places
-from service.tasks.write.family import Context
 from service.tasks.write.statements.rows import Action, Match, Merge
 from writers import GROUP
 
@@ -47,7 +47,7 @@ class MergeChoices:
         QueryError: the source is not one table or query, or several of its rows match a row of the table.
     """
 
-    def __init__(self, context: Context, statement: Merge, target: Table) -> None:
+    def __init__(self, context: ScriptContext, statement: Merge, target: Table) -> None:
         self._context = context
         self._statement = statement
         self._excluded = _alias_of_source(statement)

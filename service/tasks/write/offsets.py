@@ -21,8 +21,8 @@ from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from readers import OffsetPlace, Savepoint, offset_places, source_offsets
 from service.base.errors import InvalidQueryError, InvalidValueError, Position
 from service.query.sql.edits import quoted
+from service.tasks.write.changes import Changes, Effect, ScriptContext
 from service.tasks.write.composition import Composition
-from service.tasks.write.family import Context, Effect, Family
 from service.tasks.write.kafka import check_source, rewind_arguments
 from service.tasks.write.samples import check_found
 from service.tasks.write.statements.parser import Statement
@@ -61,10 +61,10 @@ class OffsetChange:
         return f"{self.operator}, {self.split}: {_WRITABLE} {self.before} → {self.after}{named}"
 
 
-class OffsetChanges(Family):
+class OffsetChanges(Changes):
     """UPDATE of `source_offsets`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
         self._rows: DraftOffsets | None = None
 
@@ -144,7 +144,7 @@ class DraftOffsets:
 
     Args:
         database: the savepoint.
-        operator_ids: as in `Context`.
+        operator_ids: as in `ScriptContext`.
 
     Raises:
         ReaderError: a state file with positions cannot be read.
@@ -173,7 +173,7 @@ class DraftOffsets:
         batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
         return FactsTable(SOURCE_OFFSETS_NAME, self._comment, rows.schema, lambda: batches[0])
 
-    def update(self, statement: Update, context: Context) -> int:
+    def update(self, statement: Update, context: ScriptContext) -> int:
         """Change rows; return how many have a value of their own now that they had not.
 
         Args:

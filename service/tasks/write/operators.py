@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from readers import State, operator_id_of
 from service.base.errors import InvalidQueryError
+from service.tasks.write.changes import Changes, Effect, ScriptContext
 from service.tasks.write.composition import Composition
-from service.tasks.write.family import Context, Effect, Family
 from service.tasks.write.statements.alter import SetOptions
 from service.tasks.write.statements.parser import Fragment, Statement
 from service.tasks.write.statements.tables import DropTable, RenameTable
@@ -19,10 +19,10 @@ from writers import DropOperator, Edit, RenameOperator, RewriteKeyedState, is_of
 _SHAPE = ("max_parallelism", "parallelism")
 
 
-class OperatorChanges(Family):
+class OperatorChanges(Changes):
     """DROP TABLE and ALTER TABLE of operators."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
         self._edits: list[Edit] = []
         self._shapes: dict[str, RewriteKeyedState] = {}

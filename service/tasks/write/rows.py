@@ -1,4 +1,4 @@
-"""The family of rows: UPDATE, DELETE, INSERT and MERGE of states, timers, and the views of SQL operators.
+"""Changes of rows: UPDATE, DELETE, INSERT and MERGE of states, timers, and the views of SQL operators.
 
 Each statement is one SELECT or more over `_target`, the table with the places of its rows. What a SELECT finds is a layer of the
 changes of a state (`writers.StateChanges`), which later statements see and the writer writes.
@@ -33,6 +33,7 @@ from readers import (
 )
 from service.base.errors import InvalidQueryError, query_error_of
 from service.query.sql.edits import quoted
+from service.tasks.write.changes import Changes, Effect
 from service.tasks.write.composition import (
     SOURCE,
     TARGET,
@@ -44,7 +45,6 @@ from service.tasks.write.composition import (
     select_places,
 )
 from service.tasks.write.errors import write_error_of
-from service.tasks.write.family import Effect, Family
 from service.tasks.write.layers import (
     IDENTITY,
     MOVED,
@@ -113,7 +113,7 @@ class _Found:
         self.removed += other.removed
 
 
-class RowChanges(Family):
+class RowChanges(Changes):
     """UPDATE, DELETE, INSERT and MERGE of the tables of states."""
 
     @property

@@ -17,8 +17,8 @@ from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, json_text
 from service.base.errors import NothingChangesError, QueryError
 from service.query.sql.edits import quoted
 from service.query.sql.parser import parsed
+from service.tasks.write.changes import ALLOW_EMPTY, Sample, ScriptContext
 from service.tasks.write.composition import Composition
-from service.tasks.write.family import ALLOW_EMPTY, Context, Sample
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.rows import Insert, Merge
 from writers import GROUP, AddedRows, RemovedRows, StateChanges, UpdatedRows
@@ -70,7 +70,11 @@ def _samples(writable: WritableState, layer: Layer, now_ms: int) -> Iterator[Sam
 
 
 def check_found(
-    context: Context, statement: Statement, rows: int, name: str, tables: Mapping[str, Table] | None = None
+    context: ScriptContext,
+    statement: Statement,
+    rows: int,
+    name: str,
+    tables: Mapping[str, Table] | None = None,
 ) -> None:
     """Refuse a statement that finds nothing to change: its conditions may have a typing error.
 
@@ -101,7 +105,7 @@ def check_found(
 
 
 def _near_values(
-    context: Context, condition: str, name: str, tables: Mapping[str, Table] | None
+    context: ScriptContext, condition: str, name: str, tables: Mapping[str, Table] | None
 ) -> Iterator[str]:
     """Yield values of columns that are like the texts to which a condition compares them, among the first rows."""
     tree = parsed(f"SELECT 1 WHERE {condition}")

@@ -14,14 +14,14 @@ from catalog.changedtables import StateRows, TableChanges, changed_state
 from catalog.statetables import TableState
 from readers import KEY_GROUP, SUBTASK, Savepoint, TtlSerializer
 from service.query.sql.edits import quoted
+from service.tasks.write.changes import ScriptContext
 from service.tasks.write.composition import Composition
-from service.tasks.write.family import Context
 from writers import UnwritableError, comparable_numbers
 
 _ROWS = "_rows"
 
 
-def verify_states(context: Context, savepoint: Savepoint) -> None:
+def verify_states(context: ScriptContext, savepoint: Savepoint) -> None:
     """Check the states that statements changed rows of.
 
     Raises:
@@ -62,7 +62,7 @@ def verify_states(context: Context, savepoint: Savepoint) -> None:
             raise UnwritableError(_difference(known, expected, found))
 
 
-def rows_differ(context: Context) -> bool:
+def rows_differ(context: ScriptContext) -> bool:
     """Return whether a row of the states that statements changed is another one than in the source."""
     changes = context.states.table_changes
     source = {operator.operator_id: operator for operator in context.database.savepoint.operators}
@@ -79,7 +79,7 @@ def rows_differ(context: Context) -> bool:
     return False
 
 
-def _comparable(context: Context, table: Table, known: TableState, columns: Sequence[str]) -> Table:
+def _comparable(context: ScriptContext, table: Table, known: TableState, columns: Sequence[str]) -> Table:
     """Return some columns of the rows of a state, with one text for each number of any length."""
     entry = known.state.entry
     assert entry is not None
@@ -99,7 +99,7 @@ def _comparable(context: Context, table: Table, known: TableState, columns: Sequ
         return context.states.stored(batches, columns)
 
 
-def _summary(context: Context, table: Table, columns: Sequence[str]) -> tuple[int, int]:
+def _summary(context: ScriptContext, table: Table, columns: Sequence[str]) -> tuple[int, int]:
     """Return the number of rows, and the sum of their hashes."""
     listed = ", ".join(map(quoted, columns))
     select = Composition(f"SELECT count(*), coalesce(sum(hash({listed})::HUGEINT), 0) FROM {_ROWS}")

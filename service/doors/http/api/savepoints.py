@@ -8,11 +8,11 @@ the setting `write_root` is given.
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from dataclasses import replace
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 
 from catalog import Catalog
@@ -20,29 +20,27 @@ from doctor import Severity
 from service.base.errors import ForbiddenError, InvalidRequestError, WriteNotFoundError
 from service.base.principal import Identity, Principal
 from service.doors.http.api.state import Everybody, ServiceState, State, check_operator
+from service.doors.http.api.tasks import TaskBody, request_of, with_options
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody, error_body
 from service.doors.operations.logs import audit_kill_of_write
+from service.query.engines.registry import HERE
 from service.query.running.run import QueryState
+from service.tasks.write.request import WriteRequest
 from service.tasks.write.serving.targets import target_of
 from service.tasks.write.serving.task import Phase
 from service.tasks.write.serving.write import WriteOrder, WriteRecord
 from service.tasks.write.statements.script import statements_of
-from service.tasks.write.writing import WriteRequest
 from writers import FilesMode
 
 router = APIRouter(prefix="/api/savepoints", tags=["writing"], responses=FAILURES)
 _LONGEST_CLIENT = 200
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-Rows = Annotated[int, Field(ge=0)]
 
-
-class WriteBody(BaseModel):
+@with_options(WriteRequest, without=("database", "engine"))
+class WriteBody(TaskBody):
     """A savepoint to write."""
-
-    # A misspelt condition must not be ignored.
-    model_config = ConfigDict(extra="forbid")
 
     source: str | None = Field(
         default=None,
@@ -56,27 +54,6 @@ class WriteBody(BaseModel):
         max_length=4000,
         description="directory to make, below a write root; if it is not absolute, below the first one. A dry run needs none",
     )
-    sql: str = Field(description="statements with semicolons between them")
-    dry_run: bool = Field(default=False, description="say what would be written, and write nothing")
-    files: FilesMode = Field(
-        default=FilesMode.LINK,
-        description="how the files of the source come along: as links (copies where there are none), as copies, or not at all",
-    )
-    flink: str | None = Field(
-        default=None,
-        max_length=50,
-        description="Flink that will restore it, such as 1.20; the source's if not given",
-    )
-    expect: dict[str, Rows] = Field(
-        default_factory=dict, description="table → how many of its rows must change, or nothing is written"
-    )
-    allow_empty: bool = Field(
-        default=False, description="write also where a statement, or the script, finds nothing to change"
-    )
-    parallelism: int = Field(
-        default=1, ge=1, description="of operators that are created, whose statements do not say it"
-    )
-    max_parallelism: int = Field(default=128, ge=1, description="the same, for their key groups")
 
 
 class WriteProgressBody(BaseModel):
@@ -256,53 +233,43 @@ def _order(body: WriteBody, service: ServiceState, caller: Principal, client: st
         raise ForbiddenError(
             "this service writes no savepoints", hint="its owner can allow it with the setting write_root"
         )
+    asked = request_of(WriteRequest, body, database=body.source, engine=HERE)
     kinds = tuple(
         _CAPITAL.sub(" ", type(one).__name__).upper()
-        for one in statements_of(body.sql, service.settings.queries.max_sql_bytes)
+        for one in statements_of(asked.sql, service.settings.queries.max_sql_bytes)
     )
     visible = service.catalog.visible(caller.sees)
-    source = _source(body, visible, caller)
-    if body.target is None and not body.dry_run:
-        raise InvalidRequestError("expected a target, the directory of the new savepoint, or dry_run")
+    source = _source(asked, visible, caller)
     target = None
-    if body.target is not None:
-        target = target_of(body.target, service.writes.roots)
+    if asked.target is not None:
+        target = target_of(asked.target, service.writes.roots)
         if not caller.may_write(target.database):
             raise ForbiddenError(f"expected a user who may write {target.database!r}", hint=_GRANT_HINT)
+        target = None if asked.dry_run else target
     return WriteOrder(
-        request=WriteRequest(
-            sql=body.sql,
-            files=body.files,
-            flink=body.flink,
-            expected=body.expect,
-            database=source,
-            parallelism=body.parallelism,
-            max_parallelism=body.max_parallelism,
-            allow_empty=body.allow_empty,
-        ),
-        source=source,
+        request=replace(asked, database=source, target=None if target is None else target.path),
         databases=tuple(visible.known()),
-        target=None if body.dry_run else target,
+        target=target,
         kinds=kinds,
         owner=Identity(caller.source, caller.name),
         client=client,
     )
 
 
-def _source(body: WriteBody, visible: Catalog, caller: Principal) -> str | None:
+def _source(asked: WriteRequest, visible: Catalog, caller: Principal) -> str | None:
     """Return the name of the database to write from; None if the savepoint is made from nothing.
 
     Raises:
         QueryError: the user may not write from it, or nothing says which Flink the new savepoint is for.
     """
-    if body.source is not None:
-        name = visible.database(body.source).name
+    if asked.database is not None:
+        name = visible.database(asked.database).name
         if not caller.may_write(name):
             raise ForbiddenError(f"expected a user who may write from {name!r}", hint=_GRANT_HINT)
         return name
     if not caller.writes:
         raise ForbiddenError("expected a user who may write", hint=_GRANT_HINT)
-    if body.flink is None:
+    if asked.flink is None:
         raise InvalidRequestError(
             "expected source, the database to write from, or flink, the Flink that a savepoint made from nothing is for"
         )
@@ -319,7 +286,7 @@ def _status(record: WriteRecord, *, has_report: bool = True) -> WriteStatus:
         database=order.target.database if order.target else None,
         sql=order.request.sql,
         dry_run=order.target is None,
-        files=order.request.files,
+        files=FilesMode(order.request.files),
         user=order.owner.name,
         created=record.created,
         queued_ms=round(record.queued_ms, 3),

@@ -116,8 +116,10 @@ def _annotation(one: Option) -> Any:
     limits: dict[str, Any] = {"max_length": one.longest} if kind is str else {}
     limits |= {} if one.at_least is None else {"ge": one.at_least}
     described: dict[str, Any] = {"description": one.help, "examples": list(one.choices) or None}
+    element = Annotated[kind, Field(**limits)]
+    if one.is_mapping:
+        return Annotated[dict[str, element], Field(**described)]
     if one.is_list:
-        element = Annotated[kind, Field(**limits)]
         return Annotated[list[element], Field(max_length=_MOST_VALUES, **described)]
     kind = kind | None if one.default is None else kind
     return Annotated[kind, Field(**limits, **described)]

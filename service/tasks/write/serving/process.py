@@ -15,12 +15,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from catalog import Catalog
 from readers import METADATA_FILE_NAME, check_lost_pages, load_machine, survive_lost_pages
 from service.base.errors import LimitExceededError, QueryCancelledError, QueryError, query_error_of
 from service.base.settings import UNLIMITED, Settings
@@ -28,10 +29,10 @@ from service.query.engines.registry import open_engines
 from service.query.engines.workers.channel import Channel, ChannelClosedError, End, Frame
 from service.query.engines.workers.worker import limit_memory, yield_to_the_server
 from service.query.running.session import Session
+from service.tasks.task import Context
 from service.tasks.write.progress import TargetSize, temporary_bytes
-from service.tasks.write.report import report_of
 from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask, report_content
-from service.tasks.write.writing import Writing
+from service.tasks.write.writing import Writing, with_new_source
 
 _REPORT_S = 0.1
 # A process that cannot unwind is ended by the kernel.
@@ -84,35 +85,44 @@ class WriteProcess:
         tempfile.tempdir = settings.storage.temp_directory
         load_machine()
         self._advance(phase=Phase.READING)
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            self._prepared(Path(folder), settings) as writing,
-        ):
-            if task.target is None:
+        with tempfile.TemporaryDirectory() as folder, self._prepared(settings) as writing:
+            target = task.request.target
+            if target is None:
                 made = Path(folder, _PREVIEW)
-                report = report_of(writing.write(made) if task.is_checked else writing.preview)
+                report = (writing.write(made) if task.is_checked else writing.preview).report()
                 check_lost_pages()
                 return report
             self._advance(phase=Phase.WRITING)
             try:
-                preview = writing.write(task.target)
+                written = writing.write(target)
             except _StoppedError:
                 # Too late: Flink may have found it already.
-                if not os.path.exists(os.path.join(task.target, METADATA_FILE_NAME)):
+                if not os.path.exists(os.path.join(target, METADATA_FILE_NAME)):
                     raise
-                preview = writing.preview
-            size = TargetSize.of(task.target)
+                written = writing.preview
+            size = TargetSize.of(target)
             self._advance(files=size.files, bytes_written=size.bytes_written)
-            return report_of(preview)
+            return written.report()
 
     @contextmanager
-    def _prepared(self, folder: Path, settings: Settings) -> Iterator[Writing]:
-        catalog, request = self._task.opened(folder)
-        with (
-            closing(Session(catalog, open_engines(settings, later=True), settings)) as queries,
-            closing(Writing(catalog, queries, settings, request, self._on_statement)) as writing,
-        ):
-            yield writing
+    def _prepared(self, settings: Settings) -> Iterator[Writing]:
+        request = self._task.request
+        catalog = Catalog.of(database.opened() for database in self._task.databases)
+        with ExitStack() as opened:
+            if request.database is None:
+                catalog, name = opened.enter_context(with_new_source(catalog, request.flink))
+                request = replace(request, database=name)
+            queries = opened.enter_context(
+                closing(Session(catalog, open_engines(settings, later=True), settings))
+            )
+            context = Context(
+                catalog=catalog,
+                settings=settings,
+                start=queries.start,
+                is_alone=True,
+                worker=queries.worker,
+            )
+            yield opened.enter_context(closing(Writing(request, context, self._on_statement)))
 
     def _on_statement(self, done: int, count: int) -> None:
         self._advance(statements_done=done, statements=count)
@@ -136,10 +146,10 @@ class WriteProcess:
         """Measure what is on the disk and send that, until it is more than allowed or the disk is nearly full."""
         while not self._has_ended.wait(_REPORT_S):
             failure = self._excess_of_temporary()
-            if self._task.target is not None and self._progress.phase is Phase.WRITING:
-                size = TargetSize.of(self._task.target)
+            if self._task.request.target is not None and self._progress.phase is Phase.WRITING:
+                size = TargetSize.of(self._task.request.target)
                 self._advance(files=size.files, bytes_written=size.bytes_written)
-                failure = failure or self._excess(self._task.target, size)
+                failure = failure or self._excess(self._task.request.target, size)
             if failure is not None:
                 self._end(failure)
                 return

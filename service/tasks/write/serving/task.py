@@ -14,19 +14,15 @@ The service reads what comes back without trust: the process ran what a client w
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import orjson
 
-from catalog import Catalog, connect
 from service.base.settings import Settings
 from service.query.serving.elsewhere import KnownDatabase
-from service.tasks.write.writing import WriteRequest, write_new_source
-
-_NEW = "new"  # the name of a savepoint that is made from nothing, in its script
+from service.tasks.write.request import WriteRequest
 
 
 class Phase(StrEnum):
@@ -73,7 +69,6 @@ class WriteTask:
     Attributes:
         databases: the source, and the others that the script may read.
         request: what to write; it names the source, or none if the savepoint is made from nothing.
-        target: the directory to make; None for a dry run.
         settings: limits.
         memory_bytes: memory that the process may take; 0 for no limit.
         is_checked: whether a dry run says what a restore would do: what changes is then made among the temporary files.
@@ -81,7 +76,6 @@ class WriteTask:
 
     databases: tuple[KnownDatabase, ...]
     request: WriteRequest
-    target: str | None
     settings: Settings
     memory_bytes: int
     is_checked: bool = False
@@ -95,26 +89,6 @@ class WriteTask:
         """Return the task in RUN; only the process of a write calls this, with what its service sent."""
         task: WriteTask = pickle.loads(content)
         return task
-
-    def opened(self, folder: Path) -> tuple[Catalog, WriteRequest]:
-        """Return the catalog of the databases, and the request with the name of its source.
-
-        Args:
-            folder: an empty one; a savepoint without operators goes there, if the new one is made from nothing.
-
-        Raises:
-            QueryError: no version of Flink.
-        """
-        if self.request.database is not None:
-            return Catalog.of(database.opened() for database in self.databases), self.request
-        names = {database.name for database in self.databases}
-        name = _NEW
-        while name in names:
-            name += "_"
-        write_new_source(folder, self.request.flink)
-        [empty] = connect(folder).known()
-        databases = (*self.databases, replace(KnownDatabase.of(empty), name=name))
-        return Catalog.of(database.opened() for database in databases), replace(self.request, database=name)
 
 
 def report_content(report: dict[str, Any]) -> bytes:

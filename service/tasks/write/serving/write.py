@@ -39,9 +39,9 @@ from service.query.engines.workers.channel import Channel, ChannelClosedError, E
 from service.query.engines.workers.forks import ENVIRONMENT
 from service.query.running.run import Lifecycle, QueryState
 from service.query.serving.elsewhere import KnownDatabase
+from service.tasks.write.request import WriteRequest
 from service.tasks.write.serving.targets import Target
 from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask, report_of
-from service.tasks.write.writing import WriteRequest
 from writers import remove_unfinished
 
 logger = logging.getLogger("savepointdb")
@@ -56,8 +56,7 @@ class WriteOrder:
     """A write as a client asks for it, checked.
 
     Attributes:
-        request: what to write.
-        source: the name of the savepoint to write from; None if the new one is made from nothing.
+        request: what to write; its target is None for a dry run.
         databases: the source, and the others that the script may read.
         target: where; None for a dry run.
         kinds: the kinds of the script's statements, for logs.
@@ -67,13 +66,17 @@ class WriteOrder:
     """
 
     request: WriteRequest
-    source: str | None
     databases: tuple[Database, ...]
     target: Target | None
     kinds: tuple[str, ...]
     owner: Identity
     client: str = ""
     is_checked: bool = False
+
+    @property
+    def source(self) -> str | None:
+        """The name of the savepoint to write from; None if the new one is made from nothing."""
+        return self.request.database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,7 @@ class WriteRecord:
         queued_ms: milliseconds that it waited for its turn.
         elapsed_ms: milliseconds from its start to its end, or until this moment.
         progress: how far it is.
-        report: what it does, or did (`service.tasks.write.report`); None before that is known.
+        report: what it does, or did (`service.tasks.write.writing.Written`); None before that is known.
         error: why it failed; None if it did not.
     """
 
@@ -279,7 +282,6 @@ class Write:
         return WriteTask(
             databases=tuple(map(KnownDatabase.of, self.order.databases)),
             request=self.order.request,
-            target=None if self.order.target is None else self.order.target.path,
             settings=self._settings.replaced({"temp_directory": spill.path}),
             memory_bytes=self._memory_bytes,
             is_checked=self.order.is_checked,

@@ -7,6 +7,6 @@
     alter.py       ALTER TABLE, TRUNCATE: operators and states that change
     script.py      the text → statements, by the table of first words
 
-To add a statement, write its dataclass and a function that parses it, and add its line to `STATEMENTS` in script.py. A family of
-`service.tasks.write` then says what it does. Expressions and conditions stay as they were written: DuckDB reads them.
+To add a statement, write its dataclass and a function that parses it, and add its line to `STATEMENTS` in script.py. The changes of
+`service.tasks.write` then say what it does. Expressions and conditions stay as they were written: DuckDB reads them.
 """

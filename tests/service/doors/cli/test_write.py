@@ -20,7 +20,7 @@ SHOWN = (
     "aggregate is dropped: a job that has this operator starts it without state\n"
     "mod7-no-uid is dropped: a job that has this operator starts it without state\n"
     "1 operator, 0 files with 0 bytes\n"
-    "nothing was written: --dry-run\n"
+    "nothing was written: a dry run\n"
 )
 
 

@@ -101,7 +101,7 @@ def test_the_report_names_the_fields_that_change(
     assert code == 0
     assert "  value.tags: Kryo<java.util.List> of Kryo 2 → List<String>" in lines
     assert "  value.uuid: Kryo<java.util.UUID> of Kryo 2 → Kryo<java.util.UUID> of Kryo 5" in lines
-    assert lines[-1] == "nothing was written: --dry-run"
+    assert lines[-1] == "nothing was written: a dry run"
     assert not any("plain_long" in line for line in lines)
 
 
@@ -201,7 +201,7 @@ def test_numbers_get_the_type_that_the_new_job_declares(flink: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "expected --to DIR"),
+        ((), "--to: expected DIR"),
         (("--to", "x", "--flink", "3"), "--flink: expected a version of Flink"),
     ],
 )

@@ -180,7 +180,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, create: Create) -> None:
     assert output.startswith(
         "a__b is created with 1 row: state 'b' of kind VALUE (key Integer, value Integer)"
     )
-    assert output.endswith("nothing was written: --dry-run\n")
+    assert output.endswith("nothing was written: a dry run\n")
     assert list(tmp_path.iterdir()) == []
 
 

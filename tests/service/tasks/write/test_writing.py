@@ -96,7 +96,7 @@ def test_a_dry_run_writes_nothing(write: WriteCommand) -> None:
     ended = write(REWIND, "--dry-run")
 
     assert ended.code == 0
-    assert ended.output.endswith("nothing was written: --dry-run\n")
+    assert ended.output.endswith("nothing was written: a dry run\n")
     assert not write.target.exists()
 
 

@@ -1,10 +1,9 @@
-"""The state of a script: what the statements so far have changed, family by family."""
+"""A script: what its statements so far have changed; each sees what the earlier ones did."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,76 +16,58 @@ from service.base.errors import InvalidQueryError, QueryError
 from service.query.sql.resolver import SystemTables
 from service.tasks.write.alterations import StateAlterations
 from service.tasks.write.changedstates import ChangedStates
+from service.tasks.write.changes import Changes, Effect, ScriptContext
 from service.tasks.write.classes.nulls import null_warnings
 from service.tasks.write.composition import Composition
 from service.tasks.write.creating import StateCreations
-from service.tasks.write.family import Context, CreationContext, Effect, Family
-from service.tasks.write.localfiles import FileTables, no_file
 from service.tasks.write.offsets import OffsetChanges
 from service.tasks.write.operators import OperatorChanges
+from service.tasks.write.request import WriteRequest
 from service.tasks.write.rows import RowChanges
 from service.tasks.write.statements.parser import Statement
 from writers import CreateOperator, Edit, RestoreWarning, merged_edits
 
-FamilyT = TypeVar("FamilyT", bound=Family)
+ChangesT = TypeVar("ChangesT", bound=Changes)
 Run = Callable[[str, SystemTables], AbstractContextManager[pa.RecordBatchReader]]
 """Runs a SELECT, and ends it with the context; the tables hide those of the savepoint."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftSettings:
-    """What a script may do, beside what it says.
-
-    Attributes:
-        folder: for rows that memory does not hold; its owner removes it.
-        files: returns the table of a file that FROM names.
-        parallelism, max_parallelism: of operators that are created, whose statements do not say it.
-        allow_empty: whether statements may find nothing to change.
-        counted: casefolded names of tables whose changes the client counts: no change may be what it expects.
-    """
-
-    folder: Path
-    files: FileTables = no_file
-    parallelism: int = 1
-    max_parallelism: int = 128
-    allow_empty: bool = False
-    counted: frozenset[str] = frozenset()
-
-    def may_find_nothing(self, table: str) -> bool:
-        """Return whether statements about a table may find nothing to change."""
-        return self.allow_empty or table.casefold() in self.counted
-
-
-class Draft:
+class Script:
     """A savepoint with the changes of a script.
 
     Args:
         database: the savepoint.
-        run: runs a SELECT over it.
-        settings: of the operators that it creates, and which files it may read.
+        request: the script.
+        folder: for rows that memory does not hold; its owner removes it.
+        run: runs a SELECT over the savepoint.
+        file: returns the table of a file that FROM names; None where no files are read.
     """
 
-    def __init__(self, database: Database, run: Run, settings: DraftSettings) -> None:
+    def __init__(
+        self,
+        database: Database,
+        request: WriteRequest,
+        folder: Path,
+        run: Run,
+        file: Callable[[str], Table | None] | None,
+    ) -> None:
         self._run = run
         self._database = database
-        self._files = settings.files
-        ids = database.operator_names
-        creation = CreationContext(
-            folder=settings.folder,
-            parallelism=settings.parallelism,
-            max_parallelism=settings.max_parallelism,
-        )
-        context = Context(
+        self._file = file
+        counted = frozenset(map(str.casefold, request.expect))
+        self._context = ScriptContext(
             database=database,
             select=self._select,
             changed_table=self._changed_table,
-            creation=creation,
-            may_find_nothing=settings.may_find_nothing,
-            states=ChangedStates(settings.folder),
-            operator_ids={one: one for one in ids},
+            folder=folder,
+            parallelism=request.parallelism,
+            max_parallelism=request.max_parallelism,
+            # No change may be what the client expects of a table.
+            may_find_nothing=lambda table: request.allow_empty or table.casefold() in counted,
+            states=ChangedStates(folder),
+            operator_ids={one: one for one in database.operator_names},
         )
-        self._context = context
-        self._families = tuple(family(context) for family in FAMILIES)
+        self._changes = tuple(kind(self._context) for kind in CHANGES)
         self._effects: list[Effect] = []
 
     @property
@@ -97,7 +78,7 @@ class Draft:
     @property
     def edits(self) -> tuple[Edit, ...]:
         """The edits for the writer, in order."""
-        found = merged_edits(edit for family in self._families for edit in family.edits())
+        found = merged_edits(edit for one in self._changes for edit in one.edits())
         # The uid of a new operator may be that of one that goes, or gets another.
         return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator)))
 
@@ -106,10 +87,9 @@ class Draft:
         """Whether the savepoint stays as it is: rows that were found have the values that the statements give them."""
         if any(effect.is_change for effect in self._effects):
             return False
-        rows = self.family(RowChanges)
+        rows = self.changes(RowChanges)
         return (
-            not any(True for one in self._families if one is not rows for _ in one.edits())
-            and not rows.differ
+            not any(True for one in self._changes if one is not rows for _ in one.edits()) and not rows.differ
         )
 
     @property
@@ -121,7 +101,7 @@ class Draft:
             ReaderError: a state that changes cannot be read.
         """
         changed = null_warnings(self._context.states, self._database.savepoint)
-        return (*changed, *self.family(StateCreations).warnings)
+        return (*changed, *self.changes(StateCreations).warnings)
 
     @property
     def against(self) -> tuple[SourceAgainst, ...]:
@@ -138,9 +118,9 @@ class Draft:
         }
         return (SourceAgainst(source, dict(ids), frozenset(retyped)),)
 
-    def family(self, kind: type[FamilyT]) -> FamilyT:
-        """Return the family of a class."""
-        return next(family for family in self._families if isinstance(family, kind))
+    def changes(self, kind: type[ChangesT]) -> ChangesT:
+        """Return the changes of a class."""
+        return next(one for one in self._changes if isinstance(one, kind))
 
     def apply(self, statement: Statement) -> None:
         """Apply the next statement.
@@ -160,13 +140,13 @@ class Draft:
         Raises:
             UnwritableError: it has others.
         """
-        for family in self._families:
-            family.verify(savepoint)
+        for one in self._changes:
+            one.verify(savepoint)
 
     def close(self) -> None:
-        """Release what the families hold."""
-        for family in self._families:
-            family.close()
+        """Release what the changes hold."""
+        for one in self._changes:
+            one.close()
 
     def _applied(self, statement: Statement) -> Effect:
         qualifier = statement.table[:-1]
@@ -175,21 +155,21 @@ class Draft:
                 f"expected a table of {self._database.name!r}, found one of {'.'.join(qualifier)!r}"
             )
         kind = type(statement)
-        for family in self._families:
-            if kind in family.appliers and family.owns(statement.name):
-                return family.appliers[kind](statement)
+        for one in self._changes:
+            if kind in one.appliers and one.owns(statement.name):
+                return one.appliers[kind](statement)
         raise InvalidQueryError(f"{statement.name!r} cannot be changed by this statement yet")
 
     def _changed_table(self, name: str) -> Table | None:
-        # A family that takes a table away comes behind those that change its rows.
-        found = (family.table(name) for family in reversed(self._families))
+        # Those that take a table away come behind those that change its rows.
+        found = (one.table(name) for one in reversed(self._changes))
         return next((table for table in found if table is not None), None)
 
     @contextmanager
     def _select(
         self, select: Composition, tables: Mapping[str, Table] | None = None
     ) -> Iterator[pa.RecordBatchReader]:
-        known = _DraftTables(self._database.name, self._changed_table, tables or {}, self._files)
+        known = _ScriptTables(self._database.name, self._changed_table, tables or {}, self._file)
         try:
             with self._run(select.text, known) as reader:
                 yield reader
@@ -198,7 +178,7 @@ class Draft:
             raise
 
 
-class _DraftTables(SystemTables):
+class _ScriptTables(SystemTables):
     """The tables that a script has changed: a SELECT of the script reads them in place of the savepoint's."""
 
     def __init__(
@@ -206,15 +186,15 @@ class _DraftTables(SystemTables):
         database: str,
         changed: Callable[[str], Table | None],
         tables: Mapping[str, Table],
-        files: FileTables,
+        file: Callable[[str], Table | None] | None,
     ) -> None:
         self._qualifiers = ((), (database.casefold(),), ("flink", database.casefold()))
         self._changed = changed
         self._tables = tables
-        self._files = files
+        self._file = file
 
     def file(self, path: str) -> Table | None:
-        return self._files(path)
+        return None if self._file is None else self._file(path)
 
     def table(self, path: tuple[str, ...], databases: Sequence[str] | None) -> Table | None:
         name = path[-1]
@@ -226,7 +206,7 @@ class _DraftTables(SystemTables):
 
 
 # Their edits come in this order. What is in state files is found by the ids of operators in the source: it is changed first.
-FAMILIES: tuple[type[Family], ...] = (
+CHANGES: tuple[type[Changes], ...] = (
     OffsetChanges,
     RowChanges,
     StateAlterations,

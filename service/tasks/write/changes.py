@@ -1,6 +1,6 @@
-"""`Family`: statements that change the same thing, such as operators or offsets. A draft has one object of each family.
+"""`Changes`: those of the same thing, such as operators or offsets. A script has one object of each class.
 
-A family says which statements are its own, what each of them does, which tables a later statement finds changed, the edits that
+It says which statements are its own, what each of them does, which tables a later statement finds changed, the edits that
 write the changes, and whether the new savepoint has them.
 """
 
@@ -107,28 +107,15 @@ class Select(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreationContext:
-    """How states are created.
-
-    Attributes:
-        folder: for files that are gone with the script.
-        parallelism, max_parallelism: of operators whose statements do not say it.
-    """
-
-    folder: Path
-    parallelism: int
-    max_parallelism: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What the families of one script share.
+class ScriptContext:
+    """What the changes of one script share.
 
     Attributes:
         database: the savepoint as it is.
         select: runs a SELECT over it.
         changed_table: returns a table, by its casefolded name, as the script has left it; None if no statement changed it.
-        creation: how states are created.
+        folder: for files that are gone with the script.
+        parallelism, max_parallelism: of operators that are created, whose statements do not say it.
         may_find_nothing: returns whether statements about a table may find nothing to change, by the name of the table.
         states: what the statements have changed in its states.
         operator_ids: the id of an operator in the source → its id now; None once it is dropped.
@@ -138,7 +125,9 @@ class Context:
     database: Database
     select: Select
     changed_table: Callable[[str], Table | None]
-    creation: CreationContext
+    folder: Path
+    parallelism: int
+    max_parallelism: int
     may_find_nothing: Callable[[str], bool]
     states: ChangedStates
     operator_ids: dict[str, str | None] = field(default_factory=dict)
@@ -164,14 +153,14 @@ class Context:
         return source_id, found
 
 
-class Family(ABC):
-    """Statements that change the same thing.
+class Changes(ABC):
+    """The changes of the same thing.
 
     Args:
-        context: what it shares with the other families.
+        context: what it shares with the others.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ScriptContext) -> None:
         self.context = context
 
     @property
@@ -180,7 +169,7 @@ class Family(ABC):
         """What applies each class of statements: a statement → its effect. They raise a QueryError for what is refused."""
 
     def owns(self, table: str) -> bool:
-        """Return whether a table is of this family; the first family that has it, and an applier, gets a statement.
+        """Return whether a table is of these; the first that have it, and an applier, get a statement.
 
         Args:
             table: its name as it was written.

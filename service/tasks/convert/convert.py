@@ -1,0 +1,201 @@
+"""`convert`: a savepoint, and what is known of the new job → the plan of a conversion, and a new savepoint that was read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import doctor
+from doctor import NEWEST_FLINK, DoctorError, flink_version, new_job
+from readers import Operator, ReaderError, Savepoint
+from service.base.errors import InvalidRequestError
+from service.base.process import machine
+from service.query.encode import printable
+from service.tasks.check.written import WrittenCheck, check_lines, checked
+from service.tasks.convert.plan import ConvertedState, LeftState, Plan, plan_of, with_failures
+from service.tasks.convert.verification import verify_converted
+from service.tasks.request import TaskRequest, option
+from service.tasks.task import Context, Task
+from service.tasks.write.errors import write_error_of
+from service.tasks.write.request import FILES, NO_TARGET
+from service.tasks.write.writing import summary_lines
+from writers import FilesMode, SavepointWriter, Summary, WriterError
+
+_BACKENDS = ("hashmap", "rocksdb")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertRequest(TaskRequest):
+    """A savepoint to write anew, and the job that it is for."""
+
+    database: str | None = option("name or alias of the savepoint; it is only read", default=None)
+    target: str | None = option(
+        "directory of the new savepoint, or a URL; nothing may be there",
+        default=None,
+        flag="to",
+        metavar="DIR",
+    )
+    against: tuple[str, ...] = option(
+        "the new job, as far as it is known: a savepoint of it, its jar, or a folder of jars. It says which types the states need. "
+        "May be repeated.",
+        default=(),
+        metavar="X",
+    )
+    flink: str = option(
+        "Flink that will restore it, such as 2.3 or 1.20", default=NEWEST_FLINK, metavar="VERSION"
+    )
+    dry_run: bool = option("show what would be written, and write nothing", default=False)
+    files: str = option(
+        "how files of states that stay come along: as hard links (copies where there are none), as copies, or not at all",
+        default=FilesMode.LINK.value,
+        choices=FILES,
+    )
+
+    def __post_init__(self) -> None:
+        TaskRequest.__post_init__(self)
+        if not (self.target or self.dry_run):
+            raise InvalidRequestError(NO_TARGET)
+        try:
+            flink_version(self.flink)
+        except DoctorError as error:
+            raise InvalidRequestError(f"flink: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """What a conversion did, or would do.
+
+    Attributes:
+        plan: the states that are written anew, and those that are left.
+        summary: the new savepoint in numbers; None if there is nothing to convert.
+        is_dry_run: True if nothing was to be written.
+        target: the new savepoint; None if nothing was written.
+        check: what a restore does with the new savepoint; None if nothing was written.
+    """
+
+    plan: Plan
+    summary: Summary | None
+    is_dry_run: bool
+    target: str | None = None
+    check: WrittenCheck | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """1 if states are left that need it."""
+        return int(bool(self.plan.left))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report.
+
+        | member | content |
+        |---|---|
+        | `target` | the new savepoint; null if nothing was written |
+        | `dry_run` | whether nothing was to be written |
+        | `flink` | the version that restores the new savepoint |
+        | `converted` | of each state: `operator_id`, `uid`, `state_name`, `state_kind`, `entries`, `fields` (path, before, after) |
+        | `left` | of each state that is left: `operator_id`, `uid`, `state_name`, `reason` |
+        | `summary` | the new savepoint in numbers; null if there is nothing to convert |
+        | `check` | what a restore does with the new savepoint, as of a write; null if nothing was written |
+        """
+        return {
+            "target": self.target,
+            "dry_run": self.is_dry_run,
+            "flink": self.plan.flink.text,
+            "converted": list(map(_converted, self.plan.converted)),
+            "left": list(map(_left, self.plan.left)),
+            "summary": asdict(self.summary) if self.summary is not None else None,
+            "check": None if self.check is None else self.check.to_dict(),
+        }
+
+    @property
+    def title(self) -> str:
+        """Where the new savepoint is."""
+        if self.target is not None:
+            return f"written: {printable(self.target)}"
+        return f"nothing was written{': a dry run' if self.is_dry_run and self.summary is not None else ''}"
+
+    def lines(self, width: int | None = None) -> Iterator[str]:
+        """Yield what is written anew, what is left, the new savepoint in numbers, its place, and its check."""
+        yield from map(printable, self._plan_lines())
+        if self.summary is not None:
+            yield self.title
+        yield from map(printable, check_lines(self.check, self.target))
+
+    def _plan_lines(self) -> Iterator[str]:
+        for one in self.plan.converted:
+            entries = f"{one.entries:,} {'entry' if one.entries == 1 else 'entries'}"
+            yield f"{_shown(one.operator)}, state {one.state.name}: {entries}"
+            yield from (f"  {path}: {before} → {after}" for path, before, after in one.fields)
+        for left in self.plan.left:
+            state = f", state {left.state_name}" if left.state_name else ""
+            yield f"left as it is: {_shown(left.operator)}{state}: {left.reason}"
+        if self.summary is None:
+            yield f"nothing to convert for Flink {self.plan.flink.text}"
+        else:
+            yield from summary_lines(self.summary)
+
+
+def run(request: ConvertRequest, context: Context) -> Converted:
+    """Write the states of a savepoint anew that the new job would not restore with equal values.
+
+    Raises:
+        QueryError: something is at the target, it cannot be written, or the source cannot be written again.
+        ReaderError: the savepoint cannot be read.
+    """
+    savepoint = context.only_database(request.database, "to convert").savepoint
+    against, flink = context.against(request.against), flink_version(request.flink)
+    state = ""
+
+    def note(name: str) -> None:
+        nonlocal state
+        state = name
+
+    context.progress(lambda: f"converting {printable(state)}")
+    plan = plan_of(savepoint, new_job(savepoint, against, flink), flink, note)
+    reports = [
+        doctor.check(savepoint, against=against, flink=flink.text, backend=backend) for backend in _BACKENDS
+    ]
+    plan = with_failures(plan, savepoint, reports)
+    if not plan.converted:
+        return Converted(plan=plan, summary=None, is_dry_run=request.dry_run)
+    checks: list[WrittenCheck] = []
+
+    def verify(new: Savepoint) -> None:
+        verify_converted(new, plan.converted)
+        checks.append(checked(new, against, flink.text))
+
+    try:
+        files, threads = FilesMode(request.files), machine.cores()
+        writer = SavepointWriter(savepoint.location, plan.edits, files, opened=savepoint, threads=threads)
+        if request.dry_run or request.target is None:
+            return Converted(plan=plan, summary=writer.summary, is_dry_run=True)
+        summary = writer.write(request.target, verify)
+    except (ReaderError, WriterError) as error:
+        raise write_error_of(error) from error
+    return Converted(plan=plan, summary=summary, is_dry_run=False, target=request.target, check=checks[-1])
+
+
+def _converted(one: ConvertedState) -> dict[str, Any]:
+    return {
+        **_named(one.operator),
+        "state_name": one.state.name,
+        "state_kind": one.state.kind.value,
+        "entries": one.entries,
+        "fields": [{"path": path, "before": old, "after": new} for path, old, new in one.fields],
+    }
+
+
+def _left(one: LeftState) -> dict[str, Any]:
+    return {**_named(one.operator), "state_name": one.state_name, "reason": one.reason}
+
+
+def _named(operator: Operator) -> dict[str, Any]:
+    return {"operator_id": operator.operator_id, "uid": operator.metadata.uid}
+
+
+def _shown(operator: Operator) -> str:
+    return operator.metadata.uid or operator.metadata.name or operator.operator_id
+
+
+TASK = Task(request=ConvertRequest, run=run, makes=True)
