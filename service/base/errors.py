@@ -57,7 +57,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from catalog.errors import (
@@ -381,6 +382,15 @@ def query_error_of(error: Exception) -> QueryError:
         )
     # The message of an unexpected error may quote anything, so clients get no part of it.
     return QueryError("the service failed; its log says why", detail=f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def translated(*kinds: type[Exception]) -> Iterator[None]:
+    """Raise errors of other rooms as those of the service."""
+    try:
+        yield
+    except kinds as error:
+        raise query_error_of(error) from error
 
 
 def is_full(error: OSError) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -26,7 +24,7 @@ from service.base.errors import (
 from service.base.process.waiting import found_in_thread
 from service.base.settings import Settings
 from service.query.engines.engine import task_folder
-from service.query.engines.workers.forks import ENVIRONMENT
+from service.query.engines.workers.forks import start_process
 from service.query.engines.workers.pool import worker_memory_bytes
 from service.query.serving.elsewhere import KnownDatabase
 from service.query.serving.registry import slot_limits
@@ -161,11 +159,8 @@ class Checks:
             return self._answered(task, ending)
 
     def _answered(self, task: CheckTask, ending: _Ending) -> dict[str, Any]:
-        with subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        with start_process(
+            "service.tasks.check.process", stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as process:
             self._running.add(process)
             ending.watch(process)
@@ -220,12 +215,3 @@ class _Ending:
 
 def _service_ending() -> ServiceEndingError:
     return ServiceEndingError("the service is about to end", hint="try again soon")
-
-
-# Loads the modules without pandas, as a worker does.
-_PROGRAM = """
-from service.base.process.arrow import load_without_pandas
-load_without_pandas()
-from service.tasks.check import process
-process.main()
-"""

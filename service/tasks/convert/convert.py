@@ -8,7 +8,7 @@ from typing import Any
 
 import doctor
 from doctor import NEWEST_FLINK, DoctorError, flink_version, new_job
-from readers import Operator, ReaderError, Savepoint
+from readers import Operator, Savepoint
 from service.base.errors import InvalidRequestError
 from service.base.process import machine
 from service.query.encode import printable
@@ -17,10 +17,10 @@ from service.tasks.convert.plan import ConvertedState, LeftState, Plan, plan_of,
 from service.tasks.convert.verification import verify_converted
 from service.tasks.request import TaskRequest, option
 from service.tasks.task import Context, Task
-from service.tasks.write.errors import write_error_of
-from service.tasks.write.request import FILES, NO_TARGET
+from service.tasks.write.errors import write_errors
+from service.tasks.write.request import check_target, files_option, target_option
 from service.tasks.write.writing import summary_lines
-from writers import FilesMode, SavepointWriter, Summary, WriterError
+from writers import FilesMode, SavepointWriter, Summary
 
 _BACKENDS = ("hashmap", "rocksdb")
 
@@ -30,12 +30,7 @@ class ConvertRequest(TaskRequest):
     """A savepoint to write anew, and the job that it is for."""
 
     database: str | None = option("name or alias of the savepoint; it is only read", default=None)
-    target: str | None = option(
-        "directory of the new savepoint, or a URL; nothing may be there",
-        default=None,
-        flag="to",
-        metavar="DIR",
-    )
+    target: str | None = target_option(flag="to")
     against: tuple[str, ...] = option(
         "the new job, as far as it is known: a savepoint of it, its jar, or a folder of jars. It says which types the states need. "
         "May be repeated.",
@@ -46,16 +41,11 @@ class ConvertRequest(TaskRequest):
         "Flink that will restore it, such as 2.3 or 1.20", default=NEWEST_FLINK, metavar="VERSION"
     )
     dry_run: bool = option("show what would be written, and write nothing", default=False)
-    files: str = option(
-        "how files of states that stay come along: as hard links (copies where there are none), as copies, or not at all",
-        default=FilesMode.LINK.value,
-        choices=FILES,
-    )
+    files: str = files_option("files of states that stay")
 
     def __post_init__(self) -> None:
         TaskRequest.__post_init__(self)
-        if not (self.target or self.dry_run):
-            raise InvalidRequestError(NO_TARGET)
+        check_target(self.target, dry_run=self.dry_run)
         try:
             flink_version(self.flink)
         except DoctorError as error:
@@ -165,14 +155,12 @@ def run(request: ConvertRequest, context: Context) -> Converted:
         verify_converted(new, plan.converted)
         checks.append(checked(new, against, flink.text))
 
-    try:
+    with write_errors():
         files, threads = FilesMode(request.files), machine.cores()
         writer = SavepointWriter(savepoint.location, plan.edits, files, opened=savepoint, threads=threads)
         if request.dry_run or request.target is None:
             return Converted(plan=plan, summary=writer.summary, is_dry_run=True)
         summary = writer.write(request.target, verify)
-    except (ReaderError, WriterError) as error:
-        raise write_error_of(error) from error
     return Converted(plan=plan, summary=summary, is_dry_run=False, target=request.target, check=checks[-1])
 
 

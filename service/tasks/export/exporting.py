@@ -32,8 +32,7 @@ from service.tasks.export.request import ExportRequest
 from service.tasks.export.running import Executors, TableJob, Threads, Workers
 from service.tasks.export.selection import ChosenTable, Selection, folder_name, selection_of
 from service.tasks.task import Context, Task
-from service.tasks.write.errors import write_error_of
-from writers import WriterError
+from service.tasks.write.errors import write_errors
 
 _HASHED_BYTES = 16 << 20
 
@@ -161,10 +160,8 @@ class Export:
 
     def run(self) -> Exported:
         """Export; the errors are those of the function `run`."""
-        try:
+        with write_errors():
             exported = list(self._run())
-        except WriterError as error:
-            raise write_error_of(error) from error
         return Exported(
             target=self._request.to.partition("?")[0],
             savepoints=tuple(exported),

@@ -13,7 +13,6 @@ from catalog import CatalogError, Table
 from catalog.changedtables import ChangedTable, state_key
 from catalog.statetables import StateTable
 from readers import (
-    Operator,
     Savepoint,
     Serializer,
     State,
@@ -27,7 +26,7 @@ from service.base.errors import InvalidQueryError, QueryError
 from service.tasks.write.changes import Changes, Effect, ScriptContext
 from service.tasks.write.classes.shared import StateTypes, check_shared_classes
 from service.tasks.write.composition import Composition
-from service.tasks.write.errors import write_error_of
+from service.tasks.write.errors import write_errors
 from service.tasks.write.layers import check_not_assumed
 from service.tasks.write.samples import check_found
 from service.tasks.write.statements.alter import (
@@ -39,7 +38,7 @@ from service.tasks.write.statements.alter import (
     SetOptions,
     Truncate,
 )
-from service.tasks.write.statements.parser import Fragment, Statement
+from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.tables import DropTable, RenameTable
 from writers import (
     AddedField,
@@ -53,7 +52,6 @@ from writers import (
     StateAlteration,
     TypeChange,
     UnwritableError,
-    WriterError,
     shown,
     type_of_column,
 )
@@ -125,7 +123,7 @@ class StateAlterations(Changes):
                 StateName(name=one.state.name): one.alteration for one in own if is_keyed(one.state.kind)
             }
             if keyed:
-                yield RewriteKeyedState(operator=self._operator(source_id), alterations=keyed)
+                yield RewriteKeyedState(operator=self.context.in_source(source_id), alterations=keyed)
             others = [one for one in own if not is_keyed(one.state.kind)]
             if others:
                 yield AlterOperatorStates(
@@ -225,7 +223,7 @@ class StateAlterations(Changes):
 
     def _add_column(self, statement: AddColumn) -> Effect:
         path = self._path(statement)
-        default = self._constant(statement.default) if statement.default is not None else None
+        default = self.context.constant(statement.default) if statement.default is not None else None
         change = AddedField(path, self._serializer(statement.type), default)
         text = "NULL" if default is None or not default.is_valid else shown(default)
         return self._change(
@@ -245,7 +243,7 @@ class StateAlterations(Changes):
         for option, _ in statement.options:
             if option != "ttl":
                 raise InvalidQueryError(f"expected the option ttl of a state, found {option}")
-        constant = self._constant(statement.options[-1][1])
+        constant = self.context.constant(statement.options[-1][1])
         value = constant.as_py() if pa.types.is_boolean(constant.type) else None
         if value is None:
             raise InvalidQueryError(
@@ -263,10 +261,8 @@ class StateAlterations(Changes):
             raise InvalidQueryError(
                 f"expected keyed state, found {statement.name!r}: types of operator state cannot be changed yet"
             )
-        try:
+        with write_errors():
             values = change.evolved(found.values).serializer
-        except WriterError as error:
-            raise write_error_of(error) from error
         types = (*found.alteration.types, change)
         self._keep(replace(found, alteration=replace(found.alteration, types=types), values=values))
         return Effect(
@@ -330,14 +326,10 @@ class StateAlterations(Changes):
 
     def _names(self, source_id: str) -> Iterator[str]:
         """Yield the names of the states of an operator now."""
-        for state in self._operator(source_id).states:
+        for state in self.context.in_source(source_id).states:
             known = self._altered.get((source_id, state.kind, state.name))
             if known is None or not known.alteration.dropped:
                 yield state.name if known is None else known.name
-
-    def _operator(self, source_id: str) -> Operator:
-        operators = self.context.database.savepoint.operators
-        return next(one for one in operators if one.operator_id == source_id)
 
     def _keep(self, altered: AlteredState) -> None:
         self._altered[self._key(altered)] = altered
@@ -362,7 +354,9 @@ class StateAlterations(Changes):
 
     def _timers_left(self, found: AlteredState) -> str:
         """Return a warning that timers stay where the contents of windows go."""
-        has_timers = any(state.kind is StateKind.TIMER for state in self._operator(found.source_id).states)
+        has_timers = any(
+            state.kind is StateKind.TIMER for state in self.context.in_source(found.source_id).states
+        )
         if found.state.name not in _WINDOWS or not has_timers:
             return ""
         return f"; the timers of its windows stay, and {_WINDOWS[found.state.name]}"
@@ -378,15 +372,6 @@ class StateAlterations(Changes):
             )
         return tuple(path)
 
-    def _constant(self, expression: Fragment) -> pa.Scalar:
-        """Return the value of an expression.
-
-        Raises:
-            QueryError: it means nothing, or is no single value.
-        """
-        with self.context.select(Composition("SELECT ").expression(expression, "value")) as reader:
-            return reader.read_all().column(0)[0]
-
     def _serializer(self, type_: str) -> Serializer:
         """Return the serializer of a type: one of Flink by its name, or else one of SQL.
 
@@ -399,21 +384,19 @@ class StateAlterations(Changes):
             try:
                 with self.context.select(Composition(f"SELECT CAST(NULL AS {type_}) AS value")) as reader:
                     column = reader.schema.field(0)
-                return type_of_column("value", column.type)
             except QueryError as error:
                 raise InvalidQueryError(
                     f"expected a type of SQL such as BIGINT, or one of Flink such as 'Long', found {type_!r}: {unknown.message}"
                 ) from error
-            except WriterError as error:
-                raise write_error_of(error) from error
+            with write_errors():
+                return type_of_column("value", column.type)
 
     def _rows(self, table: str) -> int:
         """Return the number of rows of a state."""
         found = self._found(table)
         assert found is not None
         select = Composition('SELECT count(*) FROM "counted"')
-        with self.context.select(select, {"counted": self._changed(found)}) as reader:
-            return int(reader.read_all().column(0)[0].as_py())
+        return int(self.context.read(select, {"counted": self._changed(found)}).column(0)[0].as_py())
 
 
 def _divisions(table: str) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from catalog import CatalogError, Database, Table
-from readers import Savepoint, operator_id_of
-from service.base.errors import InvalidQueryError, query_error_of
+from readers import Operator, Savepoint, operator_id_of
+from service.base.errors import InvalidQueryError, translated
 from service.tasks.write.changedstates import ChangedStates
 from service.tasks.write.composition import Composition
 from service.tasks.write.statements.parser import Statement
@@ -133,6 +133,24 @@ class ScriptContext:
     operator_ids: dict[str, str | None] = field(default_factory=dict)
     created: dict[str, set[str]] = field(default_factory=dict)
 
+    def read(self, select: Composition, tables: Mapping[str, Table] | None = None) -> pa.Table:
+        """Return all rows of a SELECT that has few; see `Select`."""
+        with self.select(select, tables) as reader:
+            return reader.read_all()
+
+    def constant(self, expression: str) -> pa.Scalar:
+        """Return the value of an expression.
+
+        Raises:
+            QueryError: it means nothing.
+        """
+        return self.read(Composition("SELECT ").expression(expression, "value")).column(0)[0]
+
+    def in_source(self, operator_id: str) -> Operator:
+        """Return the operator of an id in the source."""
+        operators = self.database.savepoint.operators
+        return next(one for one in operators if one.operator_id == operator_id)
+
     def operator(self, name: str) -> tuple[str, str]:
         """Return the id of an operator in the source, and its id now.
 
@@ -143,10 +161,8 @@ class ScriptContext:
             # An earlier statement may have given it this uid.
             if operator_id == operator_id_of(name) and operator_id != source_id:
                 return source_id, operator_id
-        try:
+        with translated(CatalogError):
             source_id = self.database.operator_of(name)
-        except CatalogError as error:
-            raise query_error_of(error) from error
         found = self.operator_ids[source_id]
         if found is None:
             raise InvalidQueryError(f"an earlier statement dropped {name!r}")

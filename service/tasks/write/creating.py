@@ -18,7 +18,6 @@ from catalog import Table
 from readers import (
     Operator,
     PojoSerializer,
-    ReaderError,
     Savepoint,
     Serializer,
     UnsupportedSerializerError,
@@ -30,7 +29,7 @@ from service.query.sql.edits import quoted
 from service.tasks.write.changes import Changes, Effect, ScriptContext
 from service.tasks.write.classes.nulls import field_warnings
 from service.tasks.write.composition import Composition
-from service.tasks.write.errors import write_error_of
+from service.tasks.write.errors import write_errors
 from service.tasks.write.statements.create import CreateTable
 from service.tasks.write.statements.parser import Statement
 from writers import (
@@ -44,7 +43,6 @@ from writers import (
     RestoreWarning,
     RewriteKeyedState,
     SpooledEntries,
-    WriterError,
     check_created,
     fitted,
     kind_named,
@@ -158,13 +156,8 @@ class StateCreations(Changes):
             for one in operator.keyed:
                 one.close()
 
+    @write_errors()
     def _create(self, statement: CreateTable) -> Effect:
-        try:
-            return self._created(statement)
-        except (ReaderError, WriterError) as error:
-            raise write_error_of(error) from error
-
-    def _created(self, statement: CreateTable) -> Effect:
         options = _known(statement.options)
         uid, name = _names(statement, options)
         operator = self._operator(uid, options)
@@ -215,8 +208,7 @@ class StateCreations(Changes):
             source_id, _ = self.context.operator(name)
         except QueryError:
             return None
-        operators = self.context.database.savepoint.operators
-        found = next(one for one in operators if one.operator_id == source_id)
+        found = self.context.in_source(source_id)
         return CreatedStates(
             uid=name,
             known=found,

@@ -114,14 +114,13 @@ def check_indexes(context: ScriptContext, writable: WritableState, layer: AddedR
         f"ON {same} WHERE NOT n.{_INDEX} BETWEEN 0 AND coalesce(o.length, 0) + n.before LIMIT 1"
     )
     added = context.states.stored(reader_of(layer.rows), layer.rows.schema.names)
-    with context.select(select, {TARGET: writable.table, SOURCE: added}) as reader:
-        for row in reader.read_all().to_pylist():
-            *place, index, end = row.items()
-            shown = ", ".join(f"{'_subtask' if name == GROUP else name} {value}" for name, value in place)
-            raise InvalidQueryError(
-                f"{shown}: expected a {_INDEX} from 0 to {end[1]}, the end of the list, found {index[1]}",
-                hint=f"leave {_INDEX} out: the element becomes the last one",
-            )
+    for row in context.read(select, {TARGET: writable.table, SOURCE: added}).to_pylist():
+        *place, index, end = row.items()
+        shown = ", ".join(f"{'_subtask' if name == GROUP else name} {value}" for name, value in place)
+        raise InvalidQueryError(
+            f"{shown}: expected a {_INDEX} from 0 to {end[1]}, the end of the list, found {index[1]}",
+            hint=f"leave {_INDEX} out: the element becomes the last one",
+        )
 
 
 def places_of_added(

@@ -89,8 +89,7 @@ class MergeChoices:
         """Return how many rows take a clause."""
         chosen = _CHOICES[self._statement.clauses[number].match]
         select = Composition(f"SELECT count(*) FROM {chosen} WHERE {_CLAUSE} = {number}")
-        with self._context.select(select, self.tables) as reader:
-            return int(reader.read_all().column(0)[0].as_py())
+        return int(self._context.read(select, self.tables).column(0)[0].as_py())
 
     # ---- tables ----
 
@@ -139,12 +138,11 @@ class MergeChoices:
             f"SELECT {GROUP}, {ROW} FROM {_MATCHED} WHERE {_CLAUSE} IN ({', '.join(acting)}) "
             "GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
         )
-        with self._context.select(select, self.tables) as reader:
-            if reader.read_all().num_rows:
-                raise InvalidQueryError(
-                    f"expected at most one row of the source for each row of {self._statement.name}, found several",
-                    position=self._statement.position,
-                )
+        if self._context.read(select, self.tables).num_rows:
+            raise InvalidQueryError(
+                f"expected at most one row of the source for each row of {self._statement.name}, found several",
+                position=self._statement.position,
+            )
 
     # ---- pieces ----
 

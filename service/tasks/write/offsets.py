@@ -47,7 +47,13 @@ _VERIFIED = ["subtask", "connector", "topic", "partition", "starting_offset", "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChange:
-    """A row whose starting offset an UPDATE changed."""
+    """A row whose starting offset an UPDATE changed.
+
+    Attributes:
+        operator, split: which it is of.
+        before, after: the offset.
+        meaning: what the number stands for, such as EARLIEST; empty for an offset.
+    """
 
     operator: str
     split: str
@@ -118,9 +124,7 @@ class OffsetChanges(Changes):
 
     def _rewind(self, statement: RewindKafka) -> Effect:
         query = Composition("SELECT * FROM (VALUES ").add(statement.arguments, ")")
-        with self.context.select(query) as reader:
-            arguments = reader.read_all()
-        operator, topic, offsets = rewind_arguments(arguments)
+        operator, topic, offsets = rewind_arguments(self.context.read(query))
         operator_id, _ = self.context.operator(operator)
         check_source(self.context.database.savepoint, operator_id, operator)
         return self._effect(self._draft.rewind(operator_id, operator, topic, offsets, statement.position))
@@ -200,8 +204,7 @@ class DraftOffsets:
             query.add(", ", statement.source)
         if statement.condition is not None:
             query.add(" WHERE ").expression(statement.condition)
-        with context.select(query) as reader:
-            found = reader.read_all()
+        found = context.read(query)
         check_found(context, statement, found.num_rows, SOURCE_OFFSETS_NAME)
         rows, values = found.columns
         if pa.types.is_temporal(values.type):

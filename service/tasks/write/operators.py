@@ -7,10 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers import State, operator_id_of
+from readers import operator_id_of
 from service.base.errors import InvalidQueryError
 from service.tasks.write.changes import Changes, Effect, ScriptContext
-from service.tasks.write.composition import Composition
 from service.tasks.write.statements.alter import SetOptions
 from service.tasks.write.statements.parser import Fragment, Statement
 from service.tasks.write.statements.tables import DropTable, RenameTable
@@ -44,13 +43,9 @@ class OperatorChanges(Changes):
         self._edits.append(DropOperator(operator_id))
         self.context.operator_ids[source_id] = None
         text = f"{name} is dropped: a job that has this operator starts it without state"
-        if any(is_of_sink(state) for state in self._states(source_id)):
+        if any(map(is_of_sink, self.context.in_source(source_id).states)):
             text += "; what it has written and not committed is never committed"
         return Effect(table=name, text=text)
-
-    def _states(self, source_id: str) -> tuple[State, ...]:
-        operators = self.context.database.savepoint.operators
-        return next(one.states for one in operators if one.operator_id == source_id)
 
     def _rename(self, statement: RenameTable) -> Effect:
         name = statement.name
@@ -67,8 +62,7 @@ class OperatorChanges(Changes):
         name = statement.name
         source_id, _ = self.context.operator(name)
         values = {option: self._number(option, value) for option, value in statement.options}
-        operators = self.context.database.savepoint.operators
-        operator = next(one for one in operators if one.operator_id == source_id)
+        operator = self.context.in_source(source_id)
         edit = RewriteKeyedState(
             operator=operator,
             max_parallelism=values.get("max_parallelism"),
@@ -89,8 +83,7 @@ class OperatorChanges(Changes):
             raise InvalidQueryError(
                 f"expected one of {', '.join(_SHAPE)} as the option of an operator, found {option}"
             )
-        with self.context.select(Composition("SELECT ").expression(expression, "value")) as reader:
-            constant = reader.read_all().column(0)[0]
+        constant = self.context.constant(expression)
         value = constant.as_py() if pa.types.is_integer(constant.type) else None
         if value is None or value < 1:
             raise InvalidQueryError(f"expected a number above 0 for {option}, found {shown(constant)}")

@@ -4,44 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.query.engines.registry import AUTO, work_choices
 from service.tasks.request import TaskRequest, option
 from writers import FilesMode
 
-FILES = tuple(mode.value for mode in FilesMode)
-NO_TARGET = "target: expected DIR, the directory of the new savepoint; a dry run needs none"
 _LONGEST_SCRIPT = 1 << 30  # settings limit it further
+
+
+def target_option(**about: Any) -> Any:
+    """Return the option that names the new savepoint."""
+    what = "directory of the new savepoint, or a URL; nothing may be there"
+    return option(what, default=None, metavar="DIR", longest=4000, **about)
+
+
+def files_option(which: str, end: str = "") -> Any:
+    """Return the option that says how files come along."""
+    what = (
+        f"how {which} come along: as hard links (copies where there are none), as copies, or not at all{end}"
+    )
+    return option(what, default=FilesMode.LINK.value, choices=tuple(FilesMode))
+
+
+def check_target(target: str | None, *, dry_run: bool) -> None:
+    """Check that a write has a target, unless it is a dry run."""
+    if not (target or dry_run):
+        raise InvalidRequestError(
+            "target: expected DIR, the directory of the new savepoint; a dry run needs none"
+        )
+
+
+def _script(statements: str) -> Any:
+    what = f"statements with semicolons between them: {statements}; - reads them from standard input"
+    about = {"metavar": "SCRIPT", "longest": _LONGEST_SCRIPT, "reads_input": True, "file": "file"}
+    return option(what, argument=True, **about)
+
+
+def _flink(without: str) -> Any:
+    what = f"Flink that will restore it, such as 1.20 or 2.3; {without} if not given"
+    return option(what, default=None, metavar="VERSION", longest=50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRequest(TaskRequest):
     """A savepoint to create: a script of CREATE TABLE … AS SELECT …, which may read files and other savepoints."""
 
-    target: str | None = option(
-        "directory of the new savepoint, or a URL; nothing may be there",
-        default=None,
-        argument=True,
-        metavar="DIR",
-        longest=4000,
-    )
-    sql: str = option(
-        "statements with semicolons between them: CREATE TABLE operator__state (…) WITH (…) AS SELECT … FROM 'counts.parquet'; "
-        "- reads them from standard input",
-        argument=True,
-        metavar="SCRIPT",
-        longest=_LONGEST_SCRIPT,
-        reads_input=True,
-        file="file",
-    )
+    target: str | None = target_option(argument=True)
+    sql: str = _script("CREATE TABLE operator__state (…) WITH (…) AS SELECT … FROM 'counts.parquet'")
     dry_run: bool = option("show what would be written, and write nothing", default=False)
-    flink: str | None = option(
-        "Flink that will restore it, such as 1.20 or 2.3; any if not given",
-        default=None,
-        metavar="VERSION",
-        longest=50,
-    )
+    flink: str | None = _flink("any")
     engine: str = option(
         "what makes the state that changes: this process, or a cluster whose machines see the source and the new savepoint",
         default=AUTO,
@@ -62,8 +75,7 @@ class CreateRequest(TaskRequest):
 
     def __post_init__(self) -> None:
         TaskRequest.__post_init__(self)
-        if not (self.target or self.dry_run):
-            raise InvalidRequestError(NO_TARGET)
+        check_target(self.target, dry_run=self.dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,33 +85,14 @@ class WriteRequest(CreateRequest):
     database: str | None = option(
         "name or alias of the savepoint to write from; it is only read", default=None
     )
-    target: str | None = option(
-        "directory of the new savepoint, or a URL; nothing may be there",
-        default=None,
-        flag="to",
-        metavar="DIR",
-        longest=4000,
+    target: str | None = target_option(flag="to")
+    sql: str = _script(
+        "UPDATE, DELETE, INSERT, MERGE, TRUNCATE, CREATE TABLE … AS SELECT, ALTER TABLE, DROP TABLE, CALL rewind_kafka(…)"
     )
-    sql: str = option(
-        "statements with semicolons between them: UPDATE, DELETE, INSERT, MERGE, TRUNCATE, CREATE TABLE … AS SELECT, ALTER TABLE, "
-        "DROP TABLE, CALL rewind_kafka(…); - reads them from standard input",
-        argument=True,
-        metavar="SCRIPT",
-        longest=_LONGEST_SCRIPT,
-        reads_input=True,
-        file="file",
-    )
-    flink: str | None = option(
-        "Flink that will restore it, such as 1.20; the source's if not given",
-        default=None,
-        metavar="VERSION",
-        longest=50,
-    )
-    files: str = option(
-        "how files come along: as hard links (copies where there are none), as copies, or not at all: the new savepoint then refers "
-        "to the source's files, which Flink deletes if it claims the savepoint",
-        default=FilesMode.LINK.value,
-        choices=FILES,
+    flink: str | None = _flink("the source's")
+    files: str = files_option(
+        "files",
+        ": the new savepoint then refers to the source's files, which Flink deletes if it claims the savepoint",
     )
     expect: Mapping[str, int] = option(
         "write only if so many rows of the table change; may be repeated",

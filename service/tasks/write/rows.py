@@ -31,7 +31,7 @@ from readers import (
     is_keyed,
     operator_id_of,
 )
-from service.base.errors import InvalidQueryError, query_error_of
+from service.base.errors import InvalidQueryError, query_error_of, translated
 from service.query.sql.edits import quoted
 from service.tasks.write.changes import Changes, Effect
 from service.tasks.write.composition import (
@@ -44,7 +44,6 @@ from service.tasks.write.composition import (
     select_all,
     select_places,
 )
-from service.tasks.write.errors import write_error_of
 from service.tasks.write.layers import (
     IDENTITY,
     MOVED,
@@ -523,7 +522,7 @@ class RowChanges(Changes):
             yield []
             return
         known = {TARGET: states[0].table, **(tables or {})}
-        with self._errors(), self.context.select(select, known) as reader:
+        with translated(WriterError), self.context.select(select, known) as reader:
             if len(states) == 1:
                 yield [reader]
                 return
@@ -553,7 +552,7 @@ class RowChanges(Changes):
     ) -> AddedRows:
         """Return the rows of a reader as added rows; `before` of them this statement has added already."""
         first = self.context.states.of(writable.key).next_added + before
-        with self._errors():
+        with translated(WriterError):
             layer = self.context.states.spool.added(placed_rows(reader, writable.state, names, first))
         if "list_index" in names:
             check_indexes(self.context, writable, layer)
@@ -571,7 +570,7 @@ class RowChanges(Changes):
         moved = pa.RecordBatchReader.from_batches(
             added_schema(writable.state), self._moved(writable, goes, before)
         )
-        with self._errors():
+        with translated(WriterError):
             added = self.context.states.spool.added(moved)
             removed = self.context.states.spool.removed(reader_of(goes.rows.select([GROUP, ROW])))
         count = goes.rows.num_rows
@@ -611,13 +610,6 @@ class RowChanges(Changes):
                     columns["list_index"] = pa.nulls(batch.num_rows, pa.int32())
                 first += batch.num_rows
                 yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except WriterError as error:
-            raise write_error_of(error) from error
 
     def _effect(self, statement: RowStatement, found: Iterable[_Found]) -> Effect:
         """Add what a statement has found to the changes, and return what it did.

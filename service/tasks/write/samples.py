@@ -116,8 +116,8 @@ def _near_values(
         select = Composition(f"SELECT DISTINCT near FROM (SELECT {quoted(column.name)}::VARCHAR AS near ")
         select.add(f"FROM {name} LIMIT {_LOOKED_AT}) WHERE near IS NOT NULL")
         # The name may be that of a field, or of a column of another table.
-        with suppress(QueryError), context.select(select, tables) as reader:
-            known = reader.read_all().column(0).to_pylist()
+        with suppress(QueryError):
+            known = context.read(select, tables).column(0).to_pylist()
             near = () if text.this in known else near_names(text.this, known)
             if near:
                 yield f"near values of {column.name}: {', '.join(map(_cut, near))}"

@@ -103,8 +103,7 @@ def _summary(context: ScriptContext, table: Table, columns: Sequence[str]) -> tu
     """Return the number of rows, and the sum of their hashes."""
     listed = ", ".join(map(quoted, columns))
     select = Composition(f"SELECT count(*), coalesce(sum(hash({listed})::HUGEINT), 0) FROM {_ROWS}")
-    with context.select(select, {_ROWS: table}) as reader:
-        (count,), (hashes,) = (column.to_pylist() for column in reader.read_all().columns)
+    (count,), (hashes,) = (column.to_pylist() for column in context.read(select, {_ROWS: table}).columns)
     return int(count), int(hashes)
 
 

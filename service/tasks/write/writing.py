@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from catalog import Catalog
 from catalog.catalog import Root
-from readers import ReaderError, Savepoint
+from readers import Savepoint
 from service.base.errors import (
     ConflictError,
     EngineUnavailableError,
@@ -34,13 +34,13 @@ from service.query.sql.resolver import SystemTables
 from service.tasks.check.written import WrittenCheck, check_lines, checked
 from service.tasks.task import Context, Task
 from service.tasks.write.changes import ALLOW_EMPTY, Effect, Sample
-from service.tasks.write.errors import write_error_of
+from service.tasks.write.errors import write_errors
 from service.tasks.write.offsets import OffsetChange, OffsetChanges
 from service.tasks.write.progress import TargetSize
 from service.tasks.write.request import CreateRequest, WriteRequest
 from service.tasks.write.script import Script
 from service.tasks.write.statements.script import statements_of
-from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, WriterError, write_empty_savepoint
+from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, write_empty_savepoint
 
 _NEW = "new"  # the name of a savepoint that is made from nothing, in its script
 # A savepoint may have a source of many thousand splits; people look at the first ones.
@@ -193,7 +193,7 @@ class Writing:
                 self._database, request, Path(folder.path), self._run, files.file if files else None
             )
             self._script = opened.enter_context(closing(script))
-            try:
+            with write_errors():
                 for number, statement in enumerate(statements):
                     on_statement(number, len(statements))
                     script.apply(statement)
@@ -206,8 +206,6 @@ class Writing:
                     edits = (*edits, ForFlink(_release(request.flink)))
                 location, files_mode = self._database.savepoint.location, FilesMode(request.files)
                 self._writer = SavepointWriter(location, edits, files_mode, threads=machine.cores())
-            except (ReaderError, WriterError) as error:
-                raise write_error_of(error) from error
             self._closing = opened.pop_all()
 
     def close(self) -> None:
@@ -233,10 +231,8 @@ class Writing:
         return self._written(None)
 
     def _written(self, target: str | None) -> Written:
-        try:
+        with write_errors():
             summary = self._writer.summary
-        except (ReaderError, WriterError) as error:
-            raise write_error_of(error) from error
         return Written(
             target=target,
             effects=self._script.effects,
@@ -253,10 +249,8 @@ class Writing:
             QueryError: something is there, it cannot be written, or a file of the source vanished.
         """
         worker = self._context.worker(self._request.engine, self._writer.made_bytes)
-        try:
+        with write_errors():
             self._write(target, worker)
-        except (ReaderError, WriterError) as error:
-            raise write_error_of(error) from error
         return self._written(os.fspath(target))
 
     def _write(self, target: str | os.PathLike[str], worker: Engine | None) -> None:
@@ -306,10 +300,8 @@ def with_new_source(catalog: Catalog, flink: str | None) -> Iterator[tuple[Catal
     names = {database.name.casefold() for database in catalog.known()}
     name = next(name for number in count() if (name := f"{_NEW}{number or ''}") not in names)
     with task_folder("") as folder:
-        try:
+        with write_errors():
             write_empty_savepoint(Path(folder.path), None if flink is None else _release(flink))
-        except WriterError as error:
-            raise write_error_of(error) from error
         new = Catalog([Root(path=folder.path, label=name)])
         yield Catalog.of([*catalog.known(), *new.known()]), name
 

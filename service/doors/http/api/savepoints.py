@@ -26,12 +26,14 @@ from service.doors.http.errors import FAILURES, ErrorBody, error_body
 from service.doors.operations.logs import audit_kill_of_write
 from service.query.engines.registry import HERE
 from service.query.running.run import QueryState
+from service.tasks.write.changes import Effect
+from service.tasks.write.offsets import OffsetChange
 from service.tasks.write.request import WriteRequest
 from service.tasks.write.serving.targets import target_of
-from service.tasks.write.serving.task import Phase
+from service.tasks.write.serving.task import WriteProgress
 from service.tasks.write.serving.write import WriteOrder, WriteRecord
 from service.tasks.write.statements.script import statements_of
-from writers import FilesMode
+from writers import FilesMode, Summary
 
 router = APIRouter(prefix="/api/savepoints", tags=["writing"], responses=FAILURES)
 _LONGEST_CLIENT = 200
@@ -54,58 +56,6 @@ class WriteBody(TaskBody):
         max_length=4000,
         description="directory to make, below a write root; if it is not absolute, below the first one. A dry run needs none",
     )
-
-
-class WriteProgressBody(BaseModel):
-    """How far a write is."""
-
-    phase: Phase
-    statements: int = Field(description="of the script; 0 before that is known")
-    statements_done: int
-    files: int = Field(description="files of the target so far")
-    bytes_written: int = Field(description="their bytes, links to the source's files not counted")
-
-
-class SampleBody(BaseModel):
-    """A row that a statement changed; names and values are texts."""
-
-    place: dict[str, str] = Field(description="the columns that tell the row from others")
-    before: dict[str, str] | None = Field(
-        description="the columns that changed; null for a row that is added"
-    )
-    after: dict[str, str] | None = Field(description="the same columns now; null for a row that is removed")
-
-
-class EffectBody(BaseModel):
-    """What one statement does."""
-
-    table: str
-    text: str = Field(description="what happens, and what Flink will do about it")
-    changed: int = Field(description="rows")
-    added: int
-    removed: int
-    key_groups: int = Field(description="key groups that have such rows")
-    samples: list[SampleBody]
-
-
-class OffsetBody(BaseModel):
-    """A row of `source_offsets` that changes."""
-
-    operator: str
-    split: str
-    before: int | None
-    after: int
-    meaning: str = Field(description="what the number stands for, as EARLIEST; empty for an offset")
-
-
-class SummaryBody(BaseModel):
-    """A new savepoint in numbers."""
-
-    operators: int
-    files: int = Field(description="its data files")
-    file_bytes: int = Field(description="their sizes together; linked ones take no space")
-    metadata_bytes: int
-    warnings: list[str] = Field(description="what Flink restores without a word, and may not be meant")
 
 
 class CheckFindingBody(BaseModel):
@@ -133,10 +83,10 @@ class WrittenCheckBody(BaseModel):
 class ReportBody(BaseModel):
     """What a write does, or did."""
 
-    statements: list[EffectBody]
-    offsets: list[OffsetBody] = Field(description="the first thousand")
+    statements: list[Effect]
+    offsets: list[OffsetChange] = Field(description="the first thousand")
     rows: int = Field(description="rows that all statements change, add or remove")
-    summary: SummaryBody
+    summary: Summary
     engine: str = Field(description="what made the state that changed; empty for the process that wrote")
     check: WrittenCheckBody | None = Field(default=None, description="null for a dry run")
 
@@ -156,7 +106,7 @@ class WriteStatus(BaseModel):
     created: float = Field(description="seconds since 1970")
     queued_ms: float
     elapsed_ms: float
-    progress: WriteProgressBody
+    progress: WriteProgress
     report: ReportBody | None = Field(
         default=None, description="once the write, or the dry run, has finished"
     )
@@ -291,13 +241,7 @@ def _status(record: WriteRecord, *, has_report: bool = True) -> WriteStatus:
         created=record.created,
         queued_ms=round(record.queued_ms, 3),
         elapsed_ms=round(record.elapsed_ms, 3),
-        progress=WriteProgressBody(
-            phase=progress.phase,
-            statements=progress.statements,
-            statements_done=progress.statements_done,
-            files=progress.files,
-            bytes_written=progress.bytes_written,
-        ),
+        progress=progress,
         report=ReportBody(**record.report) if has_report and record.report is not None else None,
         error=error_body(record.error) if record.error else None,
     )

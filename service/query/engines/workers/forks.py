@@ -126,12 +126,8 @@ class ForkServer:
         self._control, control = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(control.fileno()), str(lifeline)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(control.fileno(), lifeline),
-                env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            self._process = start_process(
+                "service.query.engines.workers.forkserver", control.fileno(), lifeline, stdin=subprocess.PIPE
             )
         except OSError as error:
             self._control.close()
@@ -213,16 +209,39 @@ def _unavailable() -> EngineUnavailableError:
     return EngineUnavailableError("no process can be started for the query", hint="try again")
 
 
-# Loads the modules of the workers without pandas and without garbage collection: each takes longer than all the rest.
+def start_process(
+    module: str, *descriptors: int, stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """Start a process of Python that runs the function `main` of a module.
+
+    Args:
+        module: the module.
+        *descriptors: that it inherits; their numbers are its arguments.
+        stdin, stdout: as for `subprocess`.
+
+    Raises:
+        OSError: the system starts none.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM.format(module), *map(str, descriptors)],
+        stdin=stdin,
+        stdout=stdout,
+        pass_fds=descriptors,
+        env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+
+
+# Loads the modules without pandas and without garbage collection, which take longer than all the rest.
 _PROGRAM = """
 import gc
 gc.disable()
 from service.base.process.arrow import load_without_pandas
 load_without_pandas()
-from service.query.engines.workers import forkserver
-forkserver.main()
+import {0} as module
+gc.enable()
+module.main()
 """
-ENVIRONMENT = {
+_ENVIRONMENT = {
     # A fork copies one thread: threads that a library starts when it is loaded are missing in the workers.
     "OPENBLAS_NUM_THREADS": "1",
     # Other pools reserve a gigabyte of addresses, which counts for `RLIMIT_DATA`.

@@ -15,7 +15,7 @@ import threading
 
 from readers import COMPILED_UNITS as READER_UNITS
 from readers import compile_all, missing_units
-from service.query.engines.workers.forks import ENVIRONMENT
+from service.query.engines.workers.forks import start_process
 from service.query.engines.workers.forkserver import end_with
 from service.query.engines.workers.worker import yield_to_the_server
 from writers import COMPILED_UNITS
@@ -58,7 +58,7 @@ class Compilation:
             with self._lock:
                 if self._is_closed:
                     return
-                self._process = process = _started(lifeline)
+                self._process = process = start_process(__name__, lifeline)
             logger.info("what writes need is compiled for this processor, once: a first write waits for it")
             code = process.wait()
             if code == 0:
@@ -73,28 +73,9 @@ class Compilation:
             os.close(lifeline)
 
 
-def _started(lifeline: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, str(lifeline)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        pass_fds=(lifeline,),
-        env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-
-
 def main() -> None:
     """Compile all parts, in the process that `Compilation` starts."""
     end_with(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     yield_to_the_server()
     compile_all(_UNITS)
-
-
-# Loads the modules without pandas, as a worker does.
-_PROGRAM = """
-from service.base.process.arrow import load_without_pandas
-load_without_pandas()
-from service.tasks.write.serving import compilation
-compilation.main()
-"""

@@ -8,6 +8,7 @@ has written so far is removed. So it ends when the service cancels it, when the 
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import signal
 import socket
@@ -21,6 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import orjson
+
 from catalog import Catalog
 from readers import METADATA_FILE_NAME, check_lost_pages, load_machine, survive_lost_pages
 from service.base.errors import LimitExceededError, QueryCancelledError, QueryError, query_error_of
@@ -31,7 +34,7 @@ from service.query.engines.workers.worker import limit_memory, yield_to_the_serv
 from service.query.running.session import Session
 from service.tasks.task import Context
 from service.tasks.write.progress import TargetSize, temporary_bytes
-from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask, report_content
+from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask
 from service.tasks.write.writing import Writing, with_new_source
 
 _REPORT_S = 0.1
@@ -67,7 +70,7 @@ class WriteProcess:
             threading.Thread(target=target, name=target.__name__, daemon=True).start()
         frame, content = Frame.END, b""
         try:
-            content = report_content(self._written())
+            content = orjson.dumps(self._written())
         except _StoppedError:
             frame, content = Frame.ERROR, End(is_worn=False, error=self._reason).content()
         except Exception as error:  # the service raises it where the write is waited for
@@ -122,10 +125,11 @@ class WriteProcess:
                 is_alone=True,
                 worker=queries.worker,
             )
-            yield opened.enter_context(closing(Writing(request, context, self._on_statement)))
 
-    def _on_statement(self, done: int, count: int) -> None:
-        self._advance(statements_done=done, statements=count)
+            def on_statement(done: int, count: int) -> None:
+                self._advance(statements_done=done, statements=count)
+
+            yield opened.enter_context(closing(Writing(request, context, on_statement)))
 
     def _advance(self, **fields: Any) -> None:
         with self._lock:
@@ -134,7 +138,7 @@ class WriteProcess:
 
     def _send(self) -> None:
         with suppress(ChannelClosedError):
-            self._channel.send(Frame.PROGRESS, self._progress.content(), wait=False)
+            self._channel.send(Frame.PROGRESS, orjson.dumps(self._progress), wait=False)
 
     def _listen(self) -> None:
         with suppress(ChannelClosedError):
@@ -197,7 +201,7 @@ def main() -> NoReturn:
         os._exit(0)
     if frame is not Frame.RUN:  # it was cancelled before it began
         os._exit(0)
-    task = WriteTask.of(content)
+    task: WriteTask = pickle.loads(content)  # what its service sent
     if task.memory_bytes:
         limit_memory(task.memory_bytes)
     survive_lost_pages()

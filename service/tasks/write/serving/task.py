@@ -13,10 +13,8 @@ The service reads what comes back without trust: the process ran what a client w
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import orjson
 
@@ -51,10 +49,6 @@ class WriteProgress:
     files: int = 0
     bytes_written: int = 0
 
-    def content(self) -> bytes:
-        """Return the content of PROGRESS."""
-        return orjson.dumps(self)
-
     @classmethod
     def of(cls, content: bytearray) -> WriteProgress:
         """Return the progress in PROGRESS."""
@@ -79,24 +73,3 @@ class WriteTask:
     settings: Settings
     memory_bytes: int
     is_checked: bool = False
-
-    def content(self) -> bytes:
-        """Return the content of RUN."""
-        return pickle.dumps(self)
-
-    @classmethod
-    def of(cls, content: bytearray) -> WriteTask:
-        """Return the task in RUN; only the process of a write calls this, with what its service sent."""
-        task: WriteTask = pickle.loads(content)
-        return task
-
-
-def report_content(report: dict[str, Any]) -> bytes:
-    """Return the content of END."""
-    return orjson.dumps(report)
-
-
-def report_of(content: bytearray) -> dict[str, Any]:
-    """Return the report in END."""
-    report: dict[str, Any] = orjson.loads(content)
-    return report

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
+import pickle
 import secrets
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +20,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
+
+import orjson
 
 from catalog import Database
 from readers import TemporaryFolder
@@ -36,12 +37,12 @@ from service.base.principal import Identity
 from service.base.settings import Settings
 from service.query.engines.engine import task_folder
 from service.query.engines.workers.channel import Channel, ChannelClosedError, End, Frame
-from service.query.engines.workers.forks import ENVIRONMENT
+from service.query.engines.workers.forks import start_process
 from service.query.running.run import Lifecycle, QueryState
 from service.query.serving.elsewhere import KnownDatabase
 from service.tasks.write.request import WriteRequest
 from service.tasks.write.serving.targets import Target
-from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask, report_of
+from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask
 from writers import remove_unfinished
 
 logger = logging.getLogger("savepointdb")
@@ -236,7 +237,7 @@ class Write:
         with closing(task_folder(self._settings.storage.temp_directory)) as spill:
             process, channel = self._start()
             try:
-                channel.send(Frame.RUN, self._task(spill).content())
+                channel.send(Frame.RUN, pickle.dumps(self._task(spill)))
                 return self._received(channel)
             except ChannelClosedError as error:
                 process.kill()
@@ -259,13 +260,7 @@ class Write:
         own, inherited = socket.socketpair()
         with inherited:
             try:
-                process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM, str(inherited.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    pass_fds=(inherited.fileno(),),
-                    env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                )
+                process = start_process("service.tasks.write.serving.process", inherited.fileno())
             except OSError as error:
                 own.close()
                 raise EngineUnavailableError(
@@ -295,7 +290,8 @@ class Write:
             elif frame is Frame.ERROR:
                 raise End.of(content).error or QueryCancelledError("the write was cancelled")
             else:
-                return report_of(content)
+                report: dict[str, Any] = orjson.loads(content)
+                return report
 
     def _remove_half(self) -> None:
         """Remove what a process that was killed has left: a directory that it made, without `_metadata`."""
@@ -304,12 +300,3 @@ class Write:
         if target is None or self._progress.phase is not Phase.WRITING:
             return
         remove_unfinished(target.path)
-
-
-# Loads the modules without pandas, as a worker does.
-_PROGRAM = """
-from service.base.process.arrow import load_without_pandas
-load_without_pandas()
-from service.tasks.write.serving import process
-process.main()
-"""

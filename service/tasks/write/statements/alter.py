@@ -123,11 +123,7 @@ def _alter_column(parser: Parser, table: tuple[str, ...]) -> Statement:
 
 
 def _set(parser: Parser, table: tuple[str, ...]) -> Statement:
-    parser.expect_symbol(TokenType.L_PAREN, "( before the options")
-    options = [_option(parser)]
-    while parser.accept_symbol(TokenType.COMMA):
-        options.append(_option(parser))
-    parser.expect_symbol(TokenType.R_PAREN, ", or ) behind an option")
+    options = parser.listed(lambda: _option(parser), "( before the options", ", or ) behind an option")
     return SetOptions(table=table, options=tuple(options), position=parser.position)
 
 

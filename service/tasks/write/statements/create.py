@@ -43,21 +43,12 @@ def create(parser: Parser) -> CreateTable:
     position = parser.position
     parser.expect("TABLE")
     table = parser.table()
-    columns = _columns(parser) if parser.is_symbol(TokenType.L_PAREN) else ()
+    has_columns = parser.is_symbol(TokenType.L_PAREN)
+    columns = tuple(parser.listed(lambda: _column(parser))) if has_columns else ()
     options = _options(parser) if parser.accept("WITH") else {}
     parser.expect("AS")
     query = parser.fragment(what="a SELECT")
     return CreateTable(table=table, columns=columns, options=options, query=query, position=position)
-
-
-def _columns(parser: Parser) -> tuple[ColumnDefinition, ...]:
-    """Read `(column TYPE, …)`."""
-    parser.expect_symbol(TokenType.L_PAREN, "(")
-    found = [_column(parser)]
-    while parser.accept_symbol(TokenType.COMMA):
-        found.append(_column(parser))
-    parser.expect_symbol(TokenType.R_PAREN, ", or )")
-    return tuple(found)
 
 
 def _column(parser: Parser) -> ColumnDefinition:
@@ -67,15 +58,14 @@ def _column(parser: Parser) -> ColumnDefinition:
 
 def _options(parser: Parser) -> dict[str, str]:
     """Read `(option = value, …)`."""
-    parser.expect_symbol(TokenType.L_PAREN, "( and options")
     found: dict[str, str] = {}
-    while True:
+
+    def read() -> None:
         name = parser.name("an option").lower()
         if name in found:
             raise parser.error(f"expected the option {name} once")
         parser.expect_symbol(TokenType.EQ, "= behind the option")
         found[name] = parser.value("a text, a number, TRUE or FALSE")
-        if not parser.accept_symbol(TokenType.COMMA):
-            break
-    parser.expect_symbol(TokenType.R_PAREN, ", or )")
+
+    parser.listed(read, "( and options")
     return found

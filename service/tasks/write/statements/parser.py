@@ -5,13 +5,15 @@ What every statement of a script has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from service.base.errors import Position, QuerySyntaxError
 
+_T = TypeVar("_T")
 _SYMBOLS = frozenset(
     {
         TokenType.COMMA,
@@ -179,12 +181,16 @@ class Parser:
 
     def names(self, what: str) -> tuple[str, ...]:
         """Read `(name, name, …)`."""
-        self.expect_symbol(TokenType.L_PAREN, "(")
-        found = [self.name(what)]
+        return tuple(self.listed(lambda: self.name(what)))
+
+    def listed(self, read: Callable[[], _T], opening: str = "(", end: str = ", or )") -> list[_T]:
+        """Read `(one, one, …)`, each by a function; `opening` and `end` name what stands around them in the error."""
+        self.expect_symbol(TokenType.L_PAREN, opening)
+        found = [read()]
         while self.accept_symbol(TokenType.COMMA):
-            found.append(self.name(what))
-        self.expect_symbol(TokenType.R_PAREN, ", or )")
-        return tuple(found)
+            found.append(read())
+        self.expect_symbol(TokenType.R_PAREN, end)
+        return found
 
     def parenthesized(self, what: str) -> Fragment:
         """Read `(`, what stands in it, and `)`; `what` names it in the error.
