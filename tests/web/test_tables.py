@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from catalog import Catalog
 from catalog.catalog import Root
@@ -207,3 +207,32 @@ def test_columns_of_bytes_are_summed_up_by_their_lengths(opened: Opened) -> None
     condition = urlencode({"where": "key = 'abc'::BLOB"})
     page.goto(f"{page.url}?{condition}")
     assert [row[:3] for row in grid_rows(page)] == [["YWJj", "NULL", "2"]]
+
+
+# What is seen is looked at late, as in a browser that has much to do.
+LATE = """
+window.IntersectionObserver = class extends IntersectionObserver {
+  observe(element) { setTimeout(() => super.observe(element), 1000); }
+}
+"""
+
+
+def test_rows_that_come_before_the_page_around_them_are_seen(opened: Opened) -> None:
+    page = opened("db")
+    held: list[Route] = []
+
+    def slow(route: Route) -> None:
+        if "StateMeta" in str(route.request.post_data):
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/query", slow)
+    page.add_init_script(LATE)
+    with page.expect_response("**/db/bytes/aggregate__count.json*"):
+        page.goto(page.url + "/bytes/aggregate__count")
+    page.wait_for_timeout(300)  # the grid is made of the rows, and is in no page yet
+
+    held[0].continue_()
+
+    assert len(grid_rows(page)) == len(KEYS)

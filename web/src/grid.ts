@@ -52,7 +52,7 @@ export function grid(answer: Answer, leads: Leads = () => null): { element: HTML
   const shown = h("span", { class: "note", role: "status" });
   const element = h("div", { class: "grid-area" }, h("div", { class: "grid-tools" }, filter, shown), holder);
   const rows = answer.rows.map((row, number): Row => Object.fromEntries([["number", number], ...row.map((value, at) => [`c${at}`, value])]));
-  const table = new Tabulator(holder, {
+  const options = {
     data: rows,
     index: "number",
     layout: "fitDataFill",
@@ -65,20 +65,19 @@ export function grid(answer: Answer, leads: Leads = () => null): { element: HTML
     selectableRangeRows: true,
     selectableRangeClearCells: false,
     keybindings: { navNext: false, navPrev: false }, // Tab leaves the grid
-  } as never);
+  };
+  let table: Tabulator | null = null;
   filter.addEventListener("input", () => {
+    if (!table) return;
     const wanted = filter.value.toLowerCase();
     if (wanted) table.setFilter((row: Row) => answer.columns.some((_, at) => (row[`c${at}`] === null ? "null" : textOf(row[`c${at}`])).toLowerCase().includes(wanted)));
     else table.clearFilter(true);
-  });
-  table.on("dataFiltered", (_filters: unknown, found: unknown[]) => {
-    shown.textContent = filter.value ? `${found.length} of ${rows.length}` : "";
   });
   const open = (cells: CellComponent[]) => {
     const column = answer.columns[Number(cells[0]?.getField()?.slice(1))];
     if (column && isExpandable(cells[0].getValue())) showValue(cells[0].getValue(), column.name);
   };
-  const selected = () => (table.getRanges()[0]?.getStructuredCells() ?? []) as CellComponent[][];
+  const selected = () => (table?.getRanges()[0]?.getStructuredCells() ?? []) as CellComponent[][];
   const onKey = (event: KeyboardEvent) => {
     if (event.key === "Enter" && !(event.target instanceof HTMLButtonElement)) {
       event.stopPropagation(); // Tabulator would edit
@@ -93,9 +92,23 @@ export function grid(answer: Answer, leads: Leads = () => null): { element: HTML
     }
   };
   holder.addEventListener("keydown", onKey, { capture: true });
-  table.on("cellDblClick", (_event, clicked) => open([clicked]));
-  table.on("tableBuilt", () => describe(holder, answer));
-  return { element, destroy: () => table.destroy() };
+  // Tabulator renders as many rows as the holder has room for, and in no page it has none.
+  const room = new ResizeObserver(() => {
+    if (!holder.clientHeight) return;
+    room.disconnect();
+    table = new Tabulator(holder, options as never);
+    table.on("dataFiltered", (_filters: unknown, found: unknown[]) => {
+      shown.textContent = filter.value ? `${found.length} of ${rows.length}` : "";
+    });
+    table.on("cellDblClick", (_event, clicked) => open([clicked]));
+    table.on("tableBuilt", () => describe(holder, answer));
+  });
+  room.observe(holder);
+  const destroy = () => {
+    room.disconnect();
+    table?.destroy();
+  };
+  return { element, destroy };
 }
 
 function definition(column: Column, at: number, columns: Column[], leads: Leads): object {
