@@ -8,6 +8,7 @@ In reading order:
     check.py       check: the whole of it
     report.py      CheckReport, OperatorVerdict, StateVerdict
     job.py         Job: what is known of a job
+    jarclasses.py  the classes of a jar
     values.py      what only the stored values tell
     samples.py     what the first stored values tell
     against/       what a savepoint is compared with → a Job

@@ -14,7 +14,7 @@ from doctor.against.savepoint import job_of
 from doctor.graph import metadata_finding
 from doctor.job import Fact, Job
 from doctor.operators import new_operators, operator_verdict
-from doctor.report import CheckReport, Outcome, RequiredClass, Risk, worst
+from doctor.report import CheckReport, Outcome, Risk, worst
 from doctor.required import known_classes, required_classes
 from doctor.rules.comparison import compare
 from doctor.rules.context import Context
@@ -62,11 +62,9 @@ def check(
     # What Flink restores is what it wrote: no jar adds to it.
     opened = opened.without_jars
     old = job_of(opened, is_restored=True)
-    new = Job(knows=frozenset(), metadata_version=None, operators={})
-    for source in sorted(against, key=lambda source: source.order):
-        new = source.inform(new, old, version)
+    new = _informed(old, against, version)
     if against and Fact.STATES not in new.knows:
-        new = replace(new, risks=(*new.risks, _states_unseen()))
+        new = replace(new, risks=(*new.risks, note_of(STATES_UNSEEN)))
 
     too_new = metadata_finding(old, version)
     context = Context(
@@ -92,7 +90,11 @@ def check(
         loses_data=outcome is Outcome.RESTORES and any(operator.loses_data for operator in operators),
         operators=operators,
         risks=(*_cautions(old, context), *new.risks),
-        required_classes=_required(old, context),
+        required_classes=tuple(
+            required
+            for operator in old.operators.values()
+            for required in required_classes(operator, context.classes)
+        ),
     )
     if values is not None:
         report = revised(report, opened, values, is_upgrade=context.is_upgrade)
@@ -104,14 +106,8 @@ def check(
         stage=too_new.rule.heap.stage,
         loses_data=False,
         message=too_new.message,
-        remedy=too_new.rule.remedy,
-        evidence=too_new.rule.evidence,
-        rule=too_new.rule.id,
+        **too_new.rule.cited,
     )
-
-
-def _states_unseen() -> Risk:
-    return note_of(STATES_UNSEEN, f"{STATES_UNSEEN.change}; {STATES_UNSEEN.effect}")
 
 
 def _cautions(old: Job, context: Context) -> Iterator[Risk]:
@@ -125,14 +121,6 @@ def _cautions(old: Job, context: Context) -> Iterator[Risk]:
         yield caution_of(CHANGELOG_UNSEEN)
 
 
-def _required(old: Job, context: Context) -> tuple[RequiredClass, ...]:
-    return tuple(
-        required
-        for operator in old.operators.values()
-        for required in required_classes(operator, context.classes)
-    )
-
-
 def new_job(savepoint: Savepoint, against: Sequence[Against], flink: FlinkVersion) -> Job:
     """Return what is known of the new job of a savepoint.
 
@@ -144,7 +132,10 @@ def new_job(savepoint: Savepoint, against: Sequence[Against], flink: FlinkVersio
     Raises:
         ReaderError: something of it cannot be read.
     """
-    old = job_of(savepoint)
+    return _informed(job_of(savepoint), against, flink)
+
+
+def _informed(old: Job, against: Sequence[Against], flink: FlinkVersion) -> Job:
     new = Job(knows=frozenset(), metadata_version=None, operators={})
     for source in sorted(against, key=lambda source: source.order):
         new = source.inform(new, old, flink)

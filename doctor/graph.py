@@ -93,7 +93,7 @@ def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Ri
         detail = (
             f"operator {old.title} has max parallelism {saved} in the savepoint and {wanted} in the new job"
         )
-        return _risk(MAX_PARALLELISM_UNSET, detail)
+        return risk_of(Finding(rule=MAX_PARALLELISM_UNSET, detail=detail))
     return GraphFinding(
         rule=MAX_PARALLELISM_DIFFERS,
         message=(
@@ -107,15 +107,11 @@ def identity_risks(old: JobOperator, job: Job) -> Iterator[Risk]:
     """Yield what a changed job would lose: operators and classes whose names hang on their places in the code."""
     # Older versions of `_metadata` do not record uids.
     if old.has_state and not old.uid and (job.metadata_version or 0) >= _FIRST_WITH_UIDS:
-        yield _risk(NO_UID, f"operator {old.title} has no uid")
+        yield risk_of(Finding(rule=NO_UID, detail=f"operator {old.title} has no uid"))
     names = {required.class_name for required in required_classes(old, KnownClasses())}
     for name in sorted(names):
         if _ANONYMOUS.search(name):
-            yield _risk(ANONYMOUS_CLASS, name)
-
-
-def _risk(rule: Rule, detail: str) -> Risk:
-    return risk_of(Finding(rule=rule, detail=detail), rule.heap)
+            yield risk_of(Finding(rule=ANONYMOUS_CLASS, detail=name))
 
 
 def derived_max_parallelism(parallelism: int) -> int:

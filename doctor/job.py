@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Protocol
 
+from doctor.jarclasses import NO_JAR, JarClasses
 from doctor.report import Risk
 from readers import Entry, Operator, Serializer, Source, StateName
 
@@ -22,38 +22,6 @@ class Fact(Enum):
     MAX_PARALLELISM = auto()
     STATES = auto()  # the states that are declared when the job starts, and their types
     CLASSES = auto()  # the class files of its jar
-
-
-class Classes(Protocol):
-    """The classes of a jar."""
-
-    def has(self, name: str) -> bool | None:
-        """Return whether a class is there, by its binary name; None if that cannot be told."""
-        ...
-
-    def owner(self, name: str, field: str) -> str | None:
-        """Return which class has a field: this one, or the next superclass; empty if none has it, None if that cannot be told."""
-        ...
-
-    def declared_class(self, name: str, field: str) -> str | None:
-        """Return the class, or the primitive, of a field that a class declares, as Java sees it; None if that cannot be told."""
-        ...
-
-    def constructs(self, name: str) -> bool | None:
-        """Return whether a class is public and has a public constructor without parameters; None if that cannot be told."""
-        ...
-
-    def extends(self, name: str, ancestor: str) -> bool | None:
-        """Return whether a class extends or implements another one; None if that cannot be told."""
-        ...
-
-    def components(self, name: str) -> tuple[str, ...] | None:
-        """Return the names of the components of a record, in order; None if it is none, or that cannot be told."""
-        ...
-
-    def constants(self, name: str) -> tuple[str, ...] | None:
-        """Return the constants of an enum, in order; None if it is none, or that cannot be told."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,12 +107,12 @@ class Job:
         knows: the facts that are known.
         metadata_version: of its savepoint; None if there is none.
         operators: by operator id.
-        classes: the classes of its jar; None where no jar is known.
+        classes: the classes of its jar; `NO_JAR` where none is known.
         risks: what is not known of the job as a whole for certain.
     """
 
     knows: frozenset[Fact]
     metadata_version: int | None
     operators: dict[str, JobOperator]
-    classes: Classes | None = None
+    classes: JarClasses = NO_JAR
     risks: tuple[Risk, ...] = ()

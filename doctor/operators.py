@@ -12,7 +12,6 @@ from doctor.report import (
     Outcome,
     Risk,
     Severity,
-    Stage,
     StateOutcome,
     StateVerdict,
     worst,
@@ -27,14 +26,7 @@ from doctor.rules.states import (
     STATES_UNREAD,
     TIMERS_LEFT_OUT,
 )
-from doctor.states import (
-    StateId,
-    id_of,
-    key_findings,
-    new_verdict,
-    state_verdict,
-    undeclared_verdict,
-)
+from doctor.states import StateId, id_of, key_findings, new_verdict, state_verdict, undeclared_verdict
 from readers import StateKind
 
 _READABLE = {
@@ -71,7 +63,10 @@ def operator_verdict(
     verdict = _of_states(old, states)
     if isinstance(fit, Risk):
         verdict = replace(verdict, risks=(fit,))
-    verdict = replace(verdict, risks=(*verdict.risks, *_unread_risks(old)))
+    # No serializer of the savepoint describes these bytes.
+    unread = (rule for rule, has in ((IN_FLIGHT, old.in_flight), (RAW_STATE, old.raw)) if has)
+    risks = (risk_of(Finding(rule=rule, detail=old.title)) for rule in unread)
+    verdict = replace(verdict, risks=(*verdict.risks, *risks))
     if Fact.OPERATORS not in new.knows:
         verdict = replace(verdict, risks=(*verdict.risks, *identity_risks(old, job)))
     return _with_keys(verdict, old, known if Fact.STATES in new.knows else None, context)
@@ -91,18 +86,10 @@ def new_operators(old: Job, new: Job) -> Iterator[OperatorVerdict]:
             )
 
 
-def _unread_risks(old: JobOperator) -> Iterator[Risk]:
-    """Yield the risks of bytes that no serializer of the savepoint describes."""
-    for rule, has in ((IN_FLIGHT, old.in_flight), (RAW_STATE, old.raw)):
-        if has:
-            yield risk_of(Finding(rule=rule, detail=old.title), rule.heap)
-
-
 def _graph_verdict(
     old: JobOperator, finding: GraphFinding, states: tuple[StateVerdict, ...]
 ) -> OperatorVerdict:
-    rule = finding.rule
-    stage = rule.heap.stage
+    stage = finding.rule.heap.stage
     return OperatorVerdict(
         operator_id=old.operator_id,
         uid=old.uid,
@@ -111,10 +98,8 @@ def _graph_verdict(
         stage=stage,
         loses_data=stage is None,
         message=finding.message,
-        remedy=rule.remedy,
-        evidence=rule.evidence,
-        rule=rule.id,
         states=states,
+        **finding.rule.cited,
     )
 
 
@@ -179,16 +164,14 @@ def _unknown(state: JobState, new: JobOperator) -> StateVerdict:
         kind=state.entry.kind.value,
         outcome=StateOutcome.UNKNOWN,
         message=f"{STATES_UNREAD.effect}: {'; '.join(new.problems)}",
-        remedy=STATES_UNREAD.remedy,
-        evidence=STATES_UNREAD.evidence,
-        rule=STATES_UNREAD.id,
         severity=Severity.UNKNOWN,
+        **STATES_UNREAD.cited,
     )
 
 
 def _of_states(old: JobOperator, states: tuple[StateVerdict, ...]) -> OperatorVerdict:
     """Return the verdict that is the worst of the states."""
-    outcome, stage = worst(map(_outcome, states))
+    outcome, stage = worst(state.restore for state in states)
     verdict = OperatorVerdict(
         operator_id=old.operator_id,
         uid=old.uid,
@@ -204,18 +187,8 @@ def _of_states(old: JobOperator, states: tuple[StateVerdict, ...]) -> OperatorVe
         verdict,
         outcome=Outcome.UNKNOWN,
         message=f"{STATES_UNREAD.effect}: {'; '.join(old.problems)}",
-        remedy=STATES_UNREAD.remedy,
-        evidence=STATES_UNREAD.evidence,
-        rule=STATES_UNREAD.id,
+        **STATES_UNREAD.cited,
     )
-
-
-def _outcome(state: StateVerdict) -> tuple[Outcome, Stage | None]:
-    if state.severity is Severity.FAILS:
-        return Outcome.FAILS, state.stage
-    if state.severity is Severity.UNKNOWN:
-        return Outcome.UNKNOWN, None
-    return Outcome.RESTORES, None
 
 
 def _with_keys(
@@ -236,7 +209,7 @@ def _with_keys(
         )
     if old.lacks_timers:
         findings.append(Finding(rule=TIMERS_LEFT_OUT))
-    effects = [(finding, finding.rule.effect_in(context.backend, keyed=True)) for finding in findings]
+    effects = [(finding, finding.rule.effect_in(heap=context.backend == "hashmap")) for finding in findings]
     risks = tuple(
         risk_of(finding, effect)
         for finding, effect in effects
@@ -264,7 +237,5 @@ def _decided_by(verdict: OperatorVerdict, finding: Finding, effect: Effect) -> O
         stage=effect.stage if failed else verdict.stage,
         loses_data=verdict.loses_data or not failed,
         message=finding.message,
-        remedy=finding.rule.remedy,
-        evidence=finding.rule.evidence,
-        rule=finding.rule.id,
+        **finding.rule.cited,
     )

@@ -11,7 +11,7 @@ unless the risk comes true.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -69,7 +69,16 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Risk:
+class Reported:
+    """A part of a report."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it: its fields, in their order."""
+        return {field.name: _json(getattr(self, field.name)) for field in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risk(Reported):
     """Something that the compared facts cannot decide.
 
     Attributes:
@@ -88,20 +97,9 @@ class Risk:
     evidence: tuple[str, ...] = ()
     field_path: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the risk as JSON has it."""
-        return {
-            "rule": self.rule,
-            "severity": self.severity.value,
-            "message": self.message,
-            "remedy": self.remedy,
-            "evidence": list(self.evidence),
-            "field_path": self.field_path,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequiredClass:
+class RequiredClass(Reported):
     """A class that the savepoint names, so that the job's class path must have it.
 
     Attributes:
@@ -119,17 +117,12 @@ class RequiredClass:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the class as JSON has it."""
-        return {
-            "class": self.class_name,
-            "role": self.role,
-            "operator_id": self.operator_id,
-            "state_name": self.state_name,
-            "exists": self.exists,
-        }
+        told = Reported.to_dict(self)
+        return {"class": told.pop("class_name"), **told}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateVerdict:
+class StateVerdict(Reported):
     """What becomes of one state.
 
     Attributes:
@@ -160,26 +153,16 @@ class StateVerdict:
     severity: Severity = Severity.FINE
     risks: tuple[Risk, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as JSON has it."""
-        return {
-            "state_name": self.state_name,
-            "kind": self.kind,
-            "outcome": self.outcome.value,
-            "stage": _value(self.stage),
-            "changes_values": self.changes_values,
-            "field_path": self.field_path,
-            "message": self.message,
-            "remedy": self.remedy,
-            "evidence": list(self.evidence),
-            "rule": self.rule,
-            "severity": self.severity.value,
-            "risks": [risk.to_dict() for risk in self.risks],
-        }
+    @property
+    def restore(self) -> tuple[Outcome, Stage | None]:
+        """What the state does to the restore of its operator, and at which step."""
+        if self.severity is Severity.FAILS:
+            return Outcome.FAILS, self.stage
+        return (Outcome.UNKNOWN if self.severity is Severity.UNKNOWN else Outcome.RESTORES), None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorVerdict:
+class OperatorVerdict(Reported):
     """What becomes of one operator: the worst of its states, or what the job graph decides before any state is read.
 
     Attributes:
@@ -206,26 +189,9 @@ class OperatorVerdict:
     states: tuple[StateVerdict, ...] = ()
     risks: tuple[Risk, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as JSON has it."""
-        return {
-            "operator_id": self.operator_id,
-            "uid": self.uid,
-            "name": self.name,
-            "outcome": self.outcome.value,
-            "stage": _value(self.stage),
-            "loses_data": self.loses_data,
-            "message": self.message,
-            "remedy": self.remedy,
-            "evidence": list(self.evidence),
-            "rule": self.rule,
-            "states": [state.to_dict() for state in self.states],
-            "risks": [risk.to_dict() for risk in self.risks],
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckReport(Reported):
     """What a restore will do.
 
     Attributes:
@@ -255,7 +221,7 @@ class CheckReport:
     rule: str | None = None
     operators: tuple[OperatorVerdict, ...] = ()
     risks: tuple[Risk, ...] = ()
-    required_classes: tuple[RequiredClass, ...] = field(default=())
+    required_classes: tuple[RequiredClass, ...] = ()
 
     @property
     def severity(self) -> Severity:
@@ -279,23 +245,12 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
-        return {
-            "savepoint": self.savepoint,
-            "against": list(self.against),
-            "flink": self.flink,
-            "backend": self.backend,
-            "outcome": self.outcome.value,
-            "stage": _value(self.stage),
-            "loses_data": self.loses_data,
-            "severity": self.severity.value,
-            "message": self.message,
-            "remedy": self.remedy,
-            "evidence": list(self.evidence),
-            "rule": self.rule,
-            "operators": [operator.to_dict() for operator in self.operators],
-            "risks": [risk.to_dict() for risk in self.risks],
-            "required_classes": [required.to_dict() for required in self.required_classes],
-        }
+        told: dict[str, Any] = {}
+        for name, value in Reported.to_dict(self).items():
+            told[name] = value
+            if name == "loses_data":
+                told["severity"] = self.severity.value
+        return told
 
 
 def worst(outcomes: Iterable[tuple[Outcome, Stage | None]]) -> tuple[Outcome, Stage | None]:
@@ -307,5 +262,9 @@ def worst(outcomes: Iterable[tuple[Outcome, Stage | None]]) -> tuple[Outcome, St
 _RANK = {Outcome.FAILS: 0, Outcome.UNKNOWN: 1, Outcome.RESTORES: 2}
 
 
-def _value(member: StrEnum | None) -> str | None:
-    return None if member is None else member.value
+def _json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_json(one) for one in value]
+    if isinstance(value, Reported):
+        return value.to_dict()
+    return value.value if isinstance(value, StrEnum) else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from doctor.job import Job, JobOperator
 from doctor.report import RequiredClass
@@ -66,21 +65,7 @@ def known_classes(new: Job) -> KnownClasses:
                     pojos.setdefault(node.pojo_class, node)
                 elif isinstance(node, EnumSerializer):
                     enums.setdefault(node.enum_class, node)
-    known = KnownClasses(named=frozenset(named), pojos=pojos, enums=enums)
-    if new.classes is None:
-        return known
-    classes = new.classes
-    return replace(
-        known,
-        exists=classes.has,
-        owner=classes.owner,
-        declared_class=classes.declared_class,
-        constructs=classes.constructs,
-        extends=classes.extends,
-        components=classes.components,
-        constants=classes.constants,
-        is_of_jar=True,
-    )
+    return KnownClasses(named=frozenset(named), pojos=pojos, enums=enums, jar=new.classes)
 
 
 def required_classes(operator: JobOperator, known: KnownClasses) -> Iterator[RequiredClass]:

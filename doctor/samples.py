@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from doctor.jarclasses import NO_JAR
 from doctor.job import JobState
 from doctor.rules.context import Comparison, Context, found
 from doctor.rules.kryo import FIELDS_UNSEEN, UPGRADE_UNLISTED
@@ -33,7 +34,7 @@ def with_gone_classes(compared: Comparison, old: JobState, context: Context) -> 
         context: what is known beside it.
     """
     is_open = not _OF_KRYO.isdisjoint(finding.rule for finding in compared.findings)
-    written = _sample(old) if is_open and context.classes.is_of_jar else None
+    written = _sample(old) if is_open and context.classes.jar is not NO_JAR else None
     names = written.kryo_classes() if written is not None else frozenset()
     gone = sorted(name for name in names if context.classes.has(name) is False)
     return compared | found(KRYO_CLASS_GONE, _PATH, ", ".join(gone)) if gone else compared

@@ -113,8 +113,7 @@ def new_verdict(state: JobState) -> StateVerdict:
         kind=state.entry.kind.value,
         outcome=StateOutcome.NEW,
         message=STATE_NEW.effect,
-        evidence=STATE_NEW.evidence,
-        rule=STATE_NEW.id,
+        **STATE_NEW.cited,
     )
 
 
@@ -219,7 +218,7 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
 def _enum_now(enum: EnumSerializer, context: Context) -> EnumSerializer:
     """Return an enum as the new job has it, by a type that it declares or by its jar; as it was where neither tells."""
     known = context.classes.enums.get(enum.enum_class)
-    constants = context.classes.constants(enum.enum_class) if known is None else None
+    constants = context.classes.jar.constants(enum.enum_class) if known is None else None
     return known or (enum if constants is None else replace(enum, constants=constants))
 
 
@@ -368,11 +367,9 @@ def _verdict(state: JobState, compared: Comparison, context: Context, outcome: S
         and (effect is None or effect.stage is None),
         field_path=".".join(shown.path) if shown and shown.path else None,
         message=shown.message if shown else "",
-        remedy=shown.rule.remedy if shown else "",
-        evidence=shown.rule.evidence if shown else (),
-        rule=shown.rule.id if shown else None,
         severity=effect.severity if effect else max_severity(risks),
         risks=risks,
+        **(shown.rule.cited if shown else {}),
     )
 
 
@@ -384,7 +381,7 @@ def _with_risks(verdict: StateVerdict, risks: tuple[Risk, ...]) -> StateVerdict:
 
 
 def _effect(finding: Finding, verdict: Verdict, context: Context) -> Effect:
-    effect = finding.rule.effect_in(context.backend, keyed=context.keyed)
+    effect = finding.rule.effect_in(heap=context.decodes_all)
     # Rocksdb reads every value when it migrates, which is while the state is declared.
     if effect.stage is Stage.ACCESS and verdict >= Verdict.MIGRATION:
         return replace(effect, stage=Stage.REGISTER, outcome=StateOutcome.INCOMPATIBLE)

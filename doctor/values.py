@@ -32,7 +32,7 @@ from doctor.report import (
 )
 from doctor.rules import values as rules
 from doctor.rules.pojo import SUBCLASSES_UNSEEN
-from doctor.rules.rule import Rule, note_of
+from doctor.rules.rule import Finding, Rule
 from readers import (
     KRYO_2_24,
     KRYO_5,
@@ -163,19 +163,13 @@ def revised(
 
 
 def _revised_operator(verdict: OperatorVerdict, states: tuple[StateVerdict, ...]) -> OperatorVerdict:
-    outcome, stage = worst(map(_outcome, states))
+    outcome, stage = worst(state.restore for state in states)
     if verdict.rule is not None:
         outcome, stage = worst([(outcome, stage), (verdict.outcome, verdict.stage)])
     # The keys may lose data, whatever the values do.
     is_of_keys = verdict.loses_data and not any(state.changes_values for state in verdict.states)
     loses = is_of_keys or any(state.changes_values for state in states)
     return replace(verdict, outcome=outcome, stage=stage, loses_data=loses, states=states)
-
-
-def _outcome(state: StateVerdict) -> tuple[Outcome, Stage | None]:
-    if state.severity is Severity.FAILS:
-        return Outcome.FAILS, state.stage
-    return (Outcome.UNKNOWN if state.severity is Severity.UNKNOWN else Outcome.RESTORES), None
 
 
 def _revised_state(
@@ -195,7 +189,8 @@ def _revised_state(
     found = next((one for one in _WORST_FIRST if seen.objects.get(one)), None)
     if seen.unread or found is _Read.UNKNOWN:
         reason = seen.unread or seen.samples[_Read.UNKNOWN][2]
-        return replace(verdict, risks=(*verdict.risks, _unread(reason)))
+        unread = Risk(message=f"{rules.UNREAD.effect}: {reason}", **rules.UNREAD.cited)
+        return replace(verdict, risks=(*verdict.risks, unread))
     if not is_of_kryo:
         is_known = seen.is_complete and not seen.damage
         kept = (risk for risk in verdict.risks if not (is_known and risk.rule == SUBCLASSES_UNSEEN.id))
@@ -216,31 +211,24 @@ def _revised_state(
 
 
 def _decided(verdict: StateVerdict, rule: Rule, *, on_heap: bool, detail: str) -> StateVerdict:
-    effect = rule.heap if on_heap else rule.rocksdb
+    effect = rule.effect_in(heap=on_heap)
     if verdict.stage is not None and effect.stage is not None and verdict.stage.order < effect.stage.order:
         effect = replace(effect, stage=verdict.stage, outcome=verdict.outcome)
-    text = f"{detail}: {rule.effect}"
     return replace(
         verdict,
         outcome=effect.outcome or StateOutcome.AS_IS,
         stage=effect.stage,
         changes_values=effect.severity is Severity.LOSES,
-        message=f"{text} ({rule.flink})" if rule.flink else text,
-        remedy=rule.remedy,
-        evidence=rule.evidence,
-        rule=rule.id,
+        message=Finding(rule=rule, detail=detail).message,
         severity=effect.severity,
         risks=tuple(risk for risk in verdict.risks if not _is_guess(risk.rule)),
+        **rule.cited,
     )
 
 
 def _is_guess(rule: str | None) -> bool:
     """Return whether a rule says by the class of objects what Kryo 5 makes of them."""
     return rule is not None and rule.startswith(_UPGRADE) and rule not in _OF_TYPES
-
-
-def _unread(reason: str) -> Risk:
-    return note_of(rules.UNREAD, f"{rules.UNREAD.effect}: {reason}")
 
 
 def _scanned(state: State, values: ValuesCheck, *, with_objects: bool) -> _Seen:

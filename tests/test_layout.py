@@ -69,7 +69,7 @@ FLOORS = {
         ("savepoint",),
     ),
     "doctor": (
-        ("errors", "report"),
+        ("errors", "report", "jarclasses"),
         ("versions", "job"),
         ("rules",),
         ("against",),

@@ -178,7 +178,14 @@ def _rules() -> Iterable[str]:
         for rule in rules:
             happens = f"{rule.effect}: `{rule.flink}`" if rule.flink else rule.effect
             evidence = ", ".join(f"`{name}`" if "." in name else name for name in rule.evidence)
-            cells = (rule.change, _shown(rule.heap), _shown(rule.rocksdb), happens, rule.remedy, evidence)
+            cells = (
+                rule.change,
+                _shown(rule.heap),
+                _shown(rule.effect_in(heap=False)),
+                happens,
+                rule.remedy,
+                evidence,
+            )
             yield f"| {' | '.join(cells)} |"
 
 

@@ -6,7 +6,6 @@ Reading order:
     savepoint.py    a savepoint: of the new job, started once; and the savepoint that is checked
     written.py      the source of a savepoint that a script wrote
     jars.py         a jar of the new job: its classes, their types, and what its code declares
-    jarclasses.py   the classes of jars, as the rules ask for them
     plans.py        a job plan: ids of operators, parallelism
     stateinfo.py    a stateInfo file: operators, names and types of states
     recognition.py  paths → what is there, told apart by content

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from doctor.against.kind import Against
 from doctor.job import Fact, Job, JobOperator
-from doctor.report import Risk, Severity
+from doctor.report import Risk
 from doctor.rules.plans import OPERATOR_UNLISTED
-from doctor.rules.rule import Rule
+from doctor.rules.rule import note_of
 from doctor.versions import FlinkVersion
 from readers import JobPlan, load_job_plan
 
@@ -61,18 +61,7 @@ def unlisted(old: Job, operators: dict[str, JobOperator]) -> Iterator[Risk]:
     """Yield a risk for each operator with state that is not among those of the new job that are known."""
     for operator in old.operators.values():
         if operator.has_state and operator.operator_id not in operators:
-            yield risk_of(OPERATOR_UNLISTED, operator.title)
-
-
-def risk_of(rule: Rule, detail: str) -> Risk:
-    """Return a risk of this job, with the names of the case."""
-    return Risk(
-        rule=rule.id,
-        severity=Severity.DOUBT,
-        message=f"{detail}: {rule.change}; {rule.effect}",
-        remedy=rule.remedy,
-        evidence=rule.evidence,
-    )
+            yield note_of(OPERATOR_UNLISTED, operator.title)
 
 
 def _is_whole(plan: JobPlan) -> bool:

@@ -56,7 +56,7 @@ class SavepointAgainst(Against):
         known = job_of(self._savepoint)
         is_of_2 = self._savepoint.metadata.version >= _FIRST_OF_2
         other = Finding(rule=OTHER_FLINK, detail=f"{self.description}, and Flink {flink.text}")
-        risks = () if is_of_2 == (flink.major >= 2) else (risk_of(other, OTHER_FLINK.heap),)
+        risks = () if is_of_2 == (flink.major >= 2) else (risk_of(other),)
         return replace(
             new,
             knows=new.knows | known.knows,

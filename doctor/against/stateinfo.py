@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from doctor.against.kind import Against
-from doctor.against.plans import risk_of, unlisted
+from doctor.against.plans import unlisted
 from doctor.job import Fact, Job, JobOperator, JobState
 from doctor.report import Risk
 from doctor.rules.plans import TYPE_UNKNOWN, TYPES_BY_NAME
+from doctor.rules.rule import note_of
 from doctor.versions import FlinkVersion
 from readers import (
     OperatorInfo,
@@ -131,11 +132,11 @@ def _type(old: Serializer | None, info: TypeInfo | None, title: str, risks: list
     if info.type == old.type_name:
         # The name of a basic type, or of a collection of these, tells its layout.
         if _named(info.type) is None:
-            risks.append(risk_of(TYPES_BY_NAME, f"{old.type_name}, {title}"))
+            risks.append(note_of(TYPES_BY_NAME, f"{old.type_name}, {title}"))
         return old
     named = _named(info.type)
     if named is None:
-        risks.append(risk_of(TYPE_UNKNOWN, f"{old.type_name} → {info.type}, {title}"))
+        risks.append(note_of(TYPE_UNKNOWN, f"{old.type_name} → {info.type}, {title}"))
     return named or old
 
 

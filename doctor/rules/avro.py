@@ -31,8 +31,7 @@ RESOLVES = Rule(
     effect="the values are migrated",
     verdict=Verdict.MIGRATION,
     heap=FINE,
-    rocksdb=FINE,
-    evidence=("avro-specific-add-default", "avro-nullable", "avro-enum-add", "avro-rename-alias"),
+    shown_by="avro-specific-add-default avro-nullable avro-enum-add avro-rename-alias",
 )
 FIELD_REMOVED = Rule(
     id="avro-field-removed",
@@ -40,9 +39,8 @@ FIELD_REMOVED = Rule(
     effect="the values of the field are dropped; hashmap keeps them in a GenericRecord until it is written anew",
     verdict=Verdict.MIGRATION,
     heap=LOSES,
-    rocksdb=LOSES,
     remedy="keep the field in the schema",
-    evidence=("avro-remove", "avro-specific-remove", "avro-reflect-remove-field"),
+    shown_by="avro-remove avro-specific-remove avro-reflect-remove-field",
 )
 FIELD_RENAMED = Rule(
     id="avro-field-renamed",
@@ -50,9 +48,8 @@ FIELD_RENAMED = Rule(
     effect="the values are kept under the new name; hashmap shows them under the old one until they are written anew",
     verdict=Verdict.MIGRATION,
     heap=RISK,
-    rocksdb=RISK,
     remedy="look fields up by the new name, and by the old one until the next savepoint",
-    evidence=("avro-rename-alias",),
+    shown_by="avro-rename-alias",
 )
 INCOMPATIBLE = Rule(
     id="avro-incompatible",
@@ -60,16 +57,9 @@ INCOMPATIBLE = Rule(
     effect="the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="give new fields a default, renamed ones an alias; keep symbols and types",
-    evidence=(
-        "avro-add-nodefault",
-        "avro-long-to-string",
-        "avro-not-nullable",
-        "avro-enum-remove",
-        "org.apache.avro.SchemaCompatibility",
-    ),
+    shown_by="avro-add-nodefault avro-long-to-string avro-not-nullable avro-enum-remove org.apache.avro.SchemaCompatibility",
 )
 SPECIFIC_INCOMPATIBLE = Rule(
     id="avro-specific-incompatible",
@@ -80,7 +70,7 @@ SPECIFIC_INCOMPATIBLE = Rule(
     rocksdb=FAILS_REGISTER,
     flink="AvroTypeException",
     remedy="give new fields a default, renamed ones an alias; keep symbols and types",
-    evidence=("avro-specific-add-nodefault", "avro-specific-retype"),
+    shown_by="avro-specific-add-nodefault avro-specific-retype",
 )
 GENERIC_ADDED = Rule(
     id="avro-generic-field-added",
@@ -97,12 +87,7 @@ GENERIC_ADDED = Rule(
     rocksdb=FAILS_REGISTER,
     flink="ArrayIndexOutOfBoundsException, ClassCastException",
     remedy="add fields at a time when the state is written anew, or use a SpecificRecord",
-    evidence=(
-        "avro-add-default",
-        "avro-generic-remove-first",
-        "avro-generic-string-to-bytes",
-        "o.a.f.formats.avro.typeutils.AvroSerializer",
-    ),
+    shown_by="avro-add-default avro-generic-remove-first avro-generic-string-to-bytes o.a.f.formats.avro.typeutils.AvroSerializer",
 )
 GENERIC_SHIFTED = Rule(
     id="avro-generic-field-shifted",
@@ -110,29 +95,16 @@ GENERIC_SHIFTED = Rule(
     effect="the field gets the values of the other one, and nothing says so: rocksdb while it migrates, hashmap at the next savepoint",
     verdict=Verdict.MIGRATION,
     heap=LOSES,
-    rocksdb=LOSES,
     remedy="keep the order of the fields, and remove only the last ones; or use a SpecificRecord",
-    evidence=("avro-generic-swap", "o.a.f.formats.avro.typeutils.AvroSerializer"),
+    shown_by="avro-generic-swap o.a.f.formats.avro.typeutils.AvroSerializer",
 )
 UNRESOLVED = Rule(
     id="avro-schema-unreadable",
     change="a schema that cannot be parsed",
     effect="it cannot be told whether the new schema reads the old data",
     heap=UNKNOWN,
-    rocksdb=UNKNOWN,
     remedy="compare the schemas by hand",
-    evidence=("org.apache.avro.Schema$Parser",),
-)
-
-RULES = (
-    RESOLVES,
-    FIELD_REMOVED,
-    FIELD_RENAMED,
-    INCOMPATIBLE,
-    SPECIFIC_INCOMPATIBLE,
-    GENERIC_ADDED,
-    GENERIC_SHIFTED,
-    UNRESOLVED,
+    shown_by="org.apache.avro.Schema$Parser",
 )
 
 

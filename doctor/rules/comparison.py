@@ -5,6 +5,8 @@ The one table of all rules: `docs/check.md` shows it.
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from doctor.rules import avro, graph, jar, kryo, plans, pojo, samples, scala, states, types, upgrade, values
 from doctor.rules.avro import compare_avro
 from doctor.rules.context import Compare, Comparison, Context, Path, found
@@ -39,7 +41,7 @@ def _other_type(old: Serializer, new: Serializer, context: Context, path: Path) 
         and isinstance(new, KryoSerializer)
         and old.pojo_class == new.type_class
     ):
-        is_made = context.classes.constructs(old.pojo_class)
+        is_made = context.classes.jar.constructs(old.pojo_class)
         return found(POJO_TO_KRYO_READABLE if is_made else POJO_TO_KRYO, path, detail)
     if isinstance(old, PojoSerializer) or isinstance(new, PojoSerializer):
         return found(POJO_TO_OTHER, path, detail)
@@ -55,18 +57,22 @@ _COMPARISONS: dict[type[Serializer], Compare] = {
 }
 
 
-FAMILIES: dict[str, tuple[Rule, ...]] = {
-    "job graph": graph.RULES,
-    "states, keys, TTL": states.RULES,
-    "types": types.RULES,
-    "POJOs and records": pojo.RULES,
-    "Kryo": kryo.RULES,
-    "Avro": avro.RULES,
-    "Scala": scala.RULES,
-    "jars": jar.RULES,
-    "plans, stateInfo": plans.RULES,
-    "upgrades, SQL, CEP": upgrade.RULES,
-    "the first stored values": samples.RULES,
-    "stored values (`--values`)": values.RULES,
+def _rules_of(module: ModuleType) -> tuple[Rule, ...]:
+    return tuple(rule for rule in vars(module).values() if isinstance(rule, Rule))
+
+
+FAMILIES = {
+    "job graph": _rules_of(graph),
+    "states, keys, TTL": _rules_of(states),
+    "types": _rules_of(types),
+    "POJOs and records": _rules_of(pojo),
+    "Kryo": _rules_of(kryo),
+    "Avro": _rules_of(avro),
+    "Scala": _rules_of(scala),
+    "jars": _rules_of(jar),
+    "plans, stateInfo": _rules_of(plans),
+    "upgrades, SQL, CEP": _rules_of(upgrade),
+    "the first stored values": _rules_of(samples),
+    "stored values (`--values`)": _rules_of(values),
 }
-"""Title, as the documentation shows it → the rules of one family."""
+"""Title, as the documentation shows it → the rules of one family: those that its module names, in their order."""

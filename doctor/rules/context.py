@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from doctor.jarclasses import NO_JAR, JarClasses
 from doctor.rules.rule import Finding, Rule, Verdict
 from doctor.versions import FlinkVersion
 from readers import EnumSerializer, PojoSerializer, Serializer
@@ -37,40 +38,18 @@ class KnownClasses:
         named: the classes that its types name: they exist.
         pojos: those that are POJOs.
         enums: those that are enums.
-        exists: whether the class path has a class; None where it is not known.
-        owner: the class that has a field of any kind, a class or the next superclass; empty for none, None where it is not known.
-        declared_class: the class of a field as Java sees it, or its primitive; None where it is not known.
-        constructs: whether Flink can make an empty object of a class; None where it is not known.
-        extends: whether a class extends or implements another one; None where it is not known.
-        constants: the constants of an enum, in order; None where it is none, or that is not known.
-        is_of_jar: a jar tells which classes there are.
-        components: the components of a class that is a record; None where it is none, or that is not known.
+        jar: what the jar tells of them; `NO_JAR` where none is given.
     """
 
     named: frozenset[str] = frozenset()
     pojos: dict[str, PojoSerializer] = field(default_factory=dict)
     enums: dict[str, EnumSerializer] = field(default_factory=dict)
-    exists: Callable[[str], bool | None] = lambda _: None
-    owner: Callable[[str, str], str | None] = lambda _class, _field: None
-    declared_class: Callable[[str, str], str | None] = lambda _class, _field: None
-    constructs: Callable[[str], bool | None] = lambda _: None
-    extends: Callable[[str, str], bool | None] = lambda _class, _ancestor: None
-    components: Callable[[str], tuple[str, ...] | None] = lambda _: None
-    constants: Callable[[str], tuple[str, ...] | None] = lambda _: None
-    is_of_jar: bool = False
+    jar: JarClasses = NO_JAR
 
     def has(self, name: str) -> bool | None:
         """Return whether the new job has a class; None where that is not known."""
-        if name in self.named or name.startswith(_PLATFORM):
-            return True
-        known = self.exists(name)
-        # Flink and Scala are on the class path of the cluster, not in the jar.
-        return None if known is False and name.startswith(_CLUSTER) else known
+        return name in self.named or self.jar.has(name)
 
-
-# Classes of the JDK are on every class path.
-_PLATFORM = ("java.", "javax.")
-_CLUSTER = ("org.apache.flink.", "scala.", "org.apache.avro.")
 
 Compare: TypeAlias = "Callable[[Serializer, Serializer, Context, Path], Comparison]"
 
@@ -118,10 +97,7 @@ class Context:
 def found(rule: Rule, path: Path, detail: str = "", verdict: Verdict | None = None) -> Comparison:
     """Return the comparison with one finding; Flink's verdict is that of the rule, if no other is given."""
     known = rule.verdict if verdict is None else verdict
-    return Comparison(
-        verdict=Verdict.AS_IS if known is None else known,
-        findings=(Finding(rule=rule, path=path, detail=detail),),
-    )
+    return Comparison(verdict=known, findings=(Finding(rule=rule, path=path, detail=detail),))
 
 
 def joined(comparisons: Iterable[Comparison]) -> Comparison:

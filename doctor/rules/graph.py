@@ -9,82 +9,69 @@ METADATA_TOO_NEW = Rule(
     change="`_metadata` has a version that this Flink does not read",
     effect="nothing is restored: savepoints of newer versions of Flink are not read by older ones",
     heap=FAILS_GRAPH,
-    rocksdb=FAILS_GRAPH,
     flink="Unrecognized checkpoint version number",
     remedy="restore it with the version of Flink that wrote it, or a newer one",
-    evidence=("pojo-same", "kryo-type-uuid", "o.a.f.runtime.checkpoint.metadata.MetadataSerializers"),
+    shown_by="pojo-same kryo-type-uuid o.a.f.runtime.checkpoint.metadata.MetadataSerializers",
 )
 METADATA_TOO_OLD = Rule(
     id="metadata-too-old",
     change="`_metadata` of Flink 1.2",
     effect="nothing is restored: no newer Flink reads it",
     heap=FAILS_GRAPH,
-    rocksdb=FAILS_GRAPH,
     flink="This savepoint / checkpoint version (Flink 1.1 / 1.2) is no longer supported.",
     remedy="restore it with an older Flink first, step by step, and take a savepoint there",
-    evidence=("o.a.f.runtime.checkpoint.metadata.MetadataV1Serializer",),
+    shown_by="o.a.f.runtime.checkpoint.metadata.MetadataV1Serializer",
 )
 OPERATOR_MISSING = Rule(
     id="operator-missing",
     change="an operator with state is not in the new job (removed, or its uid changed)",
     effect="the job does not start",
     heap=FAILS_GRAPH,
-    rocksdb=FAILS_GRAPH,
     flink="Cannot map checkpoint/savepoint state for operator … to the new program",
     remedy=(
         "give the operator its old uid, or the old id by setUidHash; --allowNonRestoredState starts the job without this "
         "state"
     ),
-    evidence=(
-        "uid-changed",
-        "op-removed",
-        "uid-none-to-uid",
-        "filesink-uid",
-        "o.a.f.runtime.checkpoint.Checkpoints",
-    ),
+    shown_by="uid-changed op-removed uid-none-to-uid filesink-uid o.a.f.runtime.checkpoint.Checkpoints",
 )
 OPERATOR_DROPPED = Rule(
     id="operator-dropped",
     change="an operator with state is not in the new job, and --allowNonRestoredState is given",
     effect="the job starts; the state of the operator is dropped, its classes are never loaded",
     heap=LOSES,
-    rocksdb=LOSES,
     remedy="give the operator its old uid, or the old id by setUidHash, to keep the state",
-    evidence=("uid-changed", "op-removed", "kafka-legacy-other-uid", "o.a.f.runtime.checkpoint.Checkpoints"),
+    shown_by="uid-changed op-removed kafka-legacy-other-uid o.a.f.runtime.checkpoint.Checkpoints",
 )
 MAX_PARALLELISM_DIFFERS = Rule(
     id="max-parallelism-differs",
     change="the new job sets another max parallelism than the savepoint has",
     effect="the job does not start: key groups cannot be dealt out anew; --allowNonRestoredState changes nothing",
     heap=FAILS_GRAPH,
-    rocksdb=FAILS_GRAPH,
     flink="Max parallelism mismatch between checkpoint/savepoint state and new program",
     remedy=(
         "set the max parallelism of the savepoint, or set none: then the job takes the saved one; or write the savepoint anew "
         "by `ALTER TABLE … SET (max_parallelism = …)`"
     ),
-    evidence=("maxpar-up", "maxpar-down", "maxpar-via-config", "o.a.f.runtime.checkpoint.Checkpoints"),
+    shown_by="maxpar-up maxpar-down maxpar-via-config o.a.f.runtime.checkpoint.Checkpoints",
 )
 PARALLELISM_ABOVE_MAX = Rule(
     id="parallelism-above-max",
     change="the parallelism of the new job is greater than the max parallelism of the savepoint",
     effect="the job does not start: there are fewer key groups than subtasks",
     heap=FAILS_GRAPH,
-    rocksdb=FAILS_GRAPH,
     flink="Max parallelism mismatch between checkpoint/savepoint state and new program",
     remedy=(
         "lower the parallelism, or write the savepoint anew by `ALTER TABLE … SET (max_parallelism = …)`"
     ),
-    evidence=("maxpar-below-par", "o.a.f.runtime.checkpoint.StateAssignmentOperation"),
+    shown_by="maxpar-below-par o.a.f.runtime.checkpoint.StateAssignmentOperation",
 )
 MAX_PARALLELISM_UNSET = Rule(
     id="max-parallelism-unset",
     change="the new job has the max parallelism that Flink derives where none is set, the savepoint another one",
     effect="if the job sets none, it takes the saved one; if it sets this very number, it does not start",
     heap=RISK,
-    rocksdb=RISK,
     remedy="look whether the job, or pipeline.max-parallelism, sets a max parallelism",
-    evidence=("maxpar-unset", "maxpar-up", "o.a.f.runtime.checkpoint.StateAssignmentOperation"),
+    shown_by="maxpar-unset maxpar-up o.a.f.runtime.checkpoint.StateAssignmentOperation",
 )
 
 NO_UID = Rule(
@@ -95,15 +82,10 @@ NO_UID = Rule(
         "operator takes the id over and the state is dropped, and nothing says so"
     ),
     heap=RISK,
-    rocksdb=RISK,
     remedy="set a uid, and the old id by setUidHash for the first start; or name the operator with `ALTER TABLE … RENAME TO`",
-    evidence=(
-        "uid-none-same",
-        "uid-none-append",
-        "uid-none-unchain",
-        "uid-none-insert-map-uid",
-        "uid-none-chain-global",
-        "o.a.f.streaming.api.graph.StreamGraphHasherV2",
+    shown_by=(
+        "uid-none-same uid-none-append uid-none-unchain uid-none-insert-map-uid uid-none-chain-global "
+        "o.a.f.streaming.api.graph.StreamGraphHasherV2"
     ),
 )
 ANONYMOUS_CLASS = Rule(
@@ -111,19 +93,6 @@ ANONYMOUS_CLASS = Rule(
     change="an anonymous class or a lambda among the classes that the savepoint names",
     effect="the compiler numbers them: code that is added before it gives the class another name, or its name to another class",
     heap=RISK,
-    rocksdb=RISK,
     remedy="give the class a name",
-    evidence=("pojo-class-renamed", "kryo-class-renamed", "java.lang.Class"),
-)
-
-RULES = (
-    METADATA_TOO_NEW,
-    METADATA_TOO_OLD,
-    OPERATOR_MISSING,
-    OPERATOR_DROPPED,
-    MAX_PARALLELISM_DIFFERS,
-    PARALLELISM_ABOVE_MAX,
-    MAX_PARALLELISM_UNSET,
-    NO_UID,
-    ANONYMOUS_CLASS,
+    shown_by="pojo-class-renamed kryo-class-renamed java.lang.Class",
 )

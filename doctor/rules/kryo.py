@@ -8,6 +8,7 @@ Flink: KryoSerializerSnapshot#resolveSchemaCompatibility
 
 from __future__ import annotations
 
+from doctor.rules import types
 from doctor.rules.context import Comparison, Context, Path, found
 from doctor.rules.rule import (
     DOUBT,
@@ -20,7 +21,7 @@ from doctor.rules.rule import (
     Rule,
     Verdict,
 )
-from doctor.rules.types import CLASS_NEEDED, class_changed
+from doctor.rules.types import class_changed
 from readers import KryoSerializer, Serializer
 
 _REWRITE = "convert it with `savepointdb convert`, which takes those of Flink 1.16 to 1.20, or make the class a POJO before the upgrade"
@@ -33,11 +34,9 @@ FIELDS_UNSEEN = Rule(
         "Flink says nothing if fields were added, removed, renamed or retyped; hashmap then fails at restore, rocksdb at the first "
         "access, or values are garbage"
     ),
-    verdict=Verdict.AS_IS,
     heap=RISK,
-    rocksdb=RISK,
     remedy="check against the jar too, or with --values; make the class a POJO",
-    evidence=("kryo-add-field", "kryo-rename-field", "pojo-list-of-pojo-add-field"),
+    shown_by="kryo-add-field kryo-rename-field pojo-list-of-pojo-add-field",
 )
 REGISTRATIONS_CHANGED = Rule(
     id="kryo-registrations-changed",
@@ -45,8 +44,7 @@ REGISTRATIONS_CHANGED = Rule(
     effect="the values are the same",
     verdict=Verdict.RECONFIGURED,
     heap=FINE,
-    rocksdb=FINE,
-    evidence=("kryo-reg-add", "kryo-reg-first", "kryo-reg-reorder", "kryo-reg-remove"),
+    shown_by="kryo-reg-add kryo-reg-first kryo-reg-reorder kryo-reg-remove",
 )
 REGISTERED_CLASS_GONE = Rule(
     id="kryo-registered-class-gone",
@@ -54,51 +52,44 @@ REGISTERED_CLASS_GONE = Rule(
     effect="the whole operator fails when its state file is opened, whether a value is of the class or not",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="IllegalStateException: Missing value for the key",
     remedy="keep the class and its Kryo serializer in the jar",
-    evidence=("kryo-reg-remove-class", "kryo-serializer-removed", "kryo-serializer-removed2"),
+    shown_by="kryo-reg-remove-class kryo-serializer-removed kryo-serializer-removed2",
 )
 SERIALIZER_REMOVED = Rule(
     id="kryo-serializer-removed",
     change="the class had a Kryo serializer of its own, and is registered without one",
     effect="if the serializer's class is gone, the operator fails when its state file is opened; else rocksdb reads garbage",
-    verdict=Verdict.AS_IS,
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="IllegalStateException: Missing value for the key",
     remedy="keep the Kryo serializer and its registration",
-    evidence=("kryo-serializer-removed", "kryo-serializer-removed2"),
+    shown_by="kryo-serializer-removed kryo-serializer-removed2",
 )
 SERIALIZER_ADDED = Rule(
     id="kryo-serializer-added",
     change="the class gets a Kryo serializer of its own, or another one",
     effect="hashmap decodes with the old one and keeps the values; rocksdb reads garbage and says nothing",
-    verdict=Verdict.AS_IS,
     heap=FINE,
     rocksdb=LOSES,
     remedy="restore with hashmap from a canonical savepoint of Flink 1.13 or later once, or give the state a new name",
-    evidence=("kryo-serializer-added2",),
+    shown_by="kryo-serializer-added2",
 )
 ZONES = Rule(
     id="kryo2-zones",
     change="ZonedDateTime and OffsetDateTime under Kryo 2 (Flink 1.x), the job unchanged",
     effect="the id of the zone offset is lost when hashmap writes the value: `…T01:02:03null`",
-    verdict=Verdict.AS_IS,
     heap=LOSES,
     rocksdb=FINE,
     remedy="store an Instant and the id of the zone instead",
-    evidence=("kryo-type-zoned", "kryo-type-offsetdt", "pojo-duration-field"),
+    shown_by="kryo-type-zoned kryo-type-offsetdt pojo-duration-field",
 )
 OFFSETS = Rule(
     id="kryo2-offsets",
     change="ZoneOffset and OffsetTime under Kryo 2 (Flink 1.x), the job unchanged",
     effect="the id of the offset is lost when the value is written: it shows `null`, and calls on it fail",
-    verdict=Verdict.AS_IS,
     heap=LOSES,
-    rocksdb=LOSES,
     remedy="store the seconds of the offset instead",
-    evidence=("kryo-type-offset-time", "com.esotericsoftware.kryo.serializers.FieldSerializer"),
+    shown_by="kryo-type-offset-time com.esotericsoftware.kryo.serializers.FieldSerializer",
 )
 AVRO_REGISTRATION = Rule(
     id="kryo-instance-registration",
@@ -106,14 +97,9 @@ AVRO_REGISTRATION = Rule(
     effect="it is stored as an object of a class that 2.x does not have: the whole operator fails when its state file is opened",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="Missing value for the key 'org.apache.avro.generic.GenericData$Array'",
     remedy=_REWRITE,
-    evidence=(
-        "kryo-avro-on-cp-pojo",
-        "kryo-avro-on-cp-list",
-        "o.a.f.api.common.ExecutionConfig$SerializableSerializer",
-    ),
+    shown_by="kryo-avro-on-cp-pojo kryo-avro-on-cp-list o.a.f.api.common.ExecutionConfig$SerializableSerializer",
 )
 KRYO_5_UNREADABLE = Rule(
     id="kryo5-unreadable",
@@ -122,46 +108,29 @@ KRYO_5_UNREADABLE = Rule(
         "unchanged"
     ),
     effect="Kryo 5 makes an object without its inner array, and fails to fill it",
-    verdict=Verdict.AS_IS,
     heap=FAILS_RESTORE,
     rocksdb=UNREADABLE_ACCESS,
     flink="NullPointerException: Cannot store to object array",
     remedy="keep the elements in a ListState or a MapState, or in an ArrayList or a HashMap",
-    evidence=(
-        "kryo-type-array-deque",
-        "kryo-type-vector",
-        "kryo-type-linked-hash-set",
-        "com.esotericsoftware.kryo.serializers.CollectionSerializer",
-    ),
+    shown_by="kryo-type-array-deque kryo-type-vector kryo-type-linked-hash-set com.esotericsoftware.kryo.serializers.CollectionSerializer",
 )
 UPGRADE_SAME = Rule(
     id="kryo-upgrade-same",
     change="1.x → 2.x: a class whose Kryo 2 bytes Kryo 5 reads alike (URI)",
     effect="the values are the same",
-    verdict=Verdict.AS_IS,
     heap=FINE,
-    rocksdb=FINE,
-    evidence=("kryo-type-uri", "o.a.f.api.java.typeutils.runtime.kryo.KryoSerializer"),
+    shown_by="kryo-type-uri o.a.f.api.java.typeutils.runtime.kryo.KryoSerializer",
 )
 UPGRADE_LOSES = Rule(
     id="kryo-upgrade-loses",
     change="1.x → 2.x: collections, maps, BitSet, Period, Year, MonthDay, OffsetTime, OptionalDouble under Kryo",
     effect="Kryo 5 reads one element too few, empty maps, other bits or numbers; no error is raised",
-    verdict=Verdict.AS_IS,
     heap=LOSES,
-    rocksdb=LOSES,
     remedy=_REWRITE,
-    evidence=(
-        "kryo-type-arraylist",
-        "kryo-type-linkedlist",
-        "kryo-type-hashmap",
-        "kryo-type-treemap",
-        "kryo-type-bitset",
-        "kryo-type-arraylist-hint",
-        "kryo-type-period",
-        "kryo-type-year",
-        "kryo-type-month-day",
-        "com.esotericsoftware.kryo.serializers.CollectionSerializer",
+    shown_by=(
+        "kryo-type-arraylist kryo-type-linkedlist kryo-type-hashmap kryo-type-treemap kryo-type-bitset "
+        "kryo-type-arraylist-hint kryo-type-period kryo-type-year kryo-type-month-day "
+        "com.esotericsoftware.kryo.serializers.CollectionSerializer"
     ),
 )
 UPGRADE_FAILS = Rule(
@@ -171,21 +140,13 @@ UPGRADE_FAILS = Rule(
         "ArrayDeque, Vector, CopyOnWriteArrayList, LinkedHashSet, Pattern under Kryo"
     ),
     effect="Kryo 5 cannot read them: hashmap fails at restore, rocksdb when a value is read first, or migrated",
-    verdict=Verdict.AS_IS,
     heap=FAILS_RESTORE,
     rocksdb=UNREADABLE_ACCESS,
     flink="EOFException: Buffer underflow; DateTimeException",
     remedy=_REWRITE,
-    evidence=(
-        "kryo-type-uuid",
-        "kryo-type-locale",
-        "kryo-type-duration",
-        "kryo-type-zoned",
-        "pojo-instant-field",
-        "pojo-uuid-field",
-        "kryo-map-key",
-        "kryo-type-zone-id",
-        "kryo-type-optional-long",
+    shown_by=(
+        "kryo-type-uuid kryo-type-locale kryo-type-duration kryo-type-zoned pojo-instant-field "
+        "pojo-uuid-field kryo-map-key kryo-type-zone-id kryo-type-optional-long"
     ),
 )
 UPGRADE_UNLISTED = Rule(
@@ -195,27 +156,17 @@ UPGRADE_UNLISTED = Rule(
         "Flink lets it through, and whether Kryo 5 reads the bytes of Kryo 2 depends on the fields: int, long, boolean and "
         "String are read, boxed numbers are garbage, doubles, arrays, enums and lists fail"
     ),
-    verdict=Verdict.AS_IS,
     heap=DOUBT,
-    rocksdb=DOUBT,
     remedy=_LOOK,
-    evidence=(
-        "kryo-no-default-ctor",
-        "kryo-final-boxed",
-        "kryo-type-object",
-        "kryo-type-optional",
-        "kryo-in-list",
-    ),
+    shown_by="kryo-no-default-ctor kryo-final-boxed kryo-type-object kryo-type-optional kryo-in-list",
 )
 UPGRADE_OWN_SERIALIZER = Rule(
     id="kryo-upgrade-own-serializer",
     change="1.x → 2.x: a class with a Kryo serializer of its own, ported to Kryo 5",
     effect="its writeLong and writeInt have other bytes in Kryo 5: garbage, and no error is raised",
-    verdict=Verdict.AS_IS,
     heap=LOSES,
-    rocksdb=LOSES,
     remedy=_REWRITE,
-    evidence=("kryo-serializer-upgrade",),
+    shown_by="kryo-serializer-upgrade",
 )
 UPGRADE_COLLECTION_FIELD = Rule(
     id="kryo-upgrade-collection-field",
@@ -223,39 +174,18 @@ UPGRADE_COLLECTION_FIELD = Rule(
     effect="2.x has serializers of its own for them: the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy=_REWRITE + "; pipeline.built-in-collection-types: false keeps Kryo, which loses elements",
-    evidence=("pojo-list-field", "pojo-listonly-field", "pojo-maponly-field"),
+    shown_by="pojo-list-field pojo-listonly-field pojo-maponly-field",
 )
 KEY_INVISIBLE = Rule(
     id="kryo-upgrade-key",
     change="1.x → 2.x: keys that Kryo wrote",
     effect="hashmap fails at restore or reads garbage; rocksdb restores, and no key is ever found again, as its bytes differ",
-    verdict=Verdict.AS_IS,
     heap=FAILS_RESTORE,
     rocksdb=LOSES,
     remedy=_REWRITE,
-    evidence=("key-kryo-same", "key-kryo-reg"),
-)
-
-RULES = (
-    FIELDS_UNSEEN,
-    REGISTRATIONS_CHANGED,
-    REGISTERED_CLASS_GONE,
-    SERIALIZER_REMOVED,
-    SERIALIZER_ADDED,
-    ZONES,
-    OFFSETS,
-    KRYO_5_UNREADABLE,
-    AVRO_REGISTRATION,
-    UPGRADE_SAME,
-    UPGRADE_LOSES,
-    UPGRADE_FAILS,
-    UPGRADE_UNLISTED,
-    UPGRADE_OWN_SERIALIZER,
-    UPGRADE_COLLECTION_FIELD,
-    KEY_INVISIBLE,
+    shown_by="key-kryo-same key-kryo-reg",
 )
 
 
@@ -273,7 +203,7 @@ def compare_kryo(old: Serializer, new: Serializer, context: Context, path: Path)
         total |= found(REGISTRATIONS_CHANGED, path, detail)
         for name in before:
             if name not in after and context.classes.has(name) is None and not name.startswith(_FLINK):
-                total |= found(CLASS_NEEDED, path, name)
+                total |= found(types.CLASS_NEEDED, path, name)
     if not context.is_upgrade and may_change(old.type_class):
         total |= found(FIELDS_UNSEEN, path, old.type_class)
     return total

@@ -9,27 +9,24 @@ OPERATOR_UNLISTED = Rule(
     change="an operator with state that the plan, or the stateInfo file, does not list",
     effect="a plan has the ids of the heads of chains only; if the new job lacks the operator, the restore fails",
     heap=DOUBT,
-    rocksdb=DOUBT,
     remedy="compare with a savepoint of the new job, started once",
-    evidence=("uid-changed", "op-removed", "o.a.f.runtime.jobgraph.jsonplan.JsonPlanGenerator"),
+    shown_by="uid-changed op-removed o.a.f.runtime.jobgraph.jsonplan.JsonPlanGenerator",
 )
 TYPES_BY_NAME = Rule(
     id="state-info-names",
     change="a stateInfo file has the names of types, and not the fields of their classes",
     effect="a type of the same name is taken for unchanged; a field that was added, removed or retyped would not be seen",
     heap=DOUBT,
-    rocksdb=DOUBT,
     remedy="compare with a savepoint of the new job, or with its jar too",
-    evidence=("pojo-retype-int-long", "pojo-remove-field"),
+    shown_by="pojo-retype-int-long pojo-remove-field",
 )
 TYPE_UNKNOWN = Rule(
     id="state-info-type",
     change="the stateInfo file has another type, which is not known by its name alone",
     effect="a type that does not fit fails the restore, or migrates the values",
     heap=DOUBT,
-    rocksdb=DOUBT,
     remedy="compare with a savepoint of the new job, or with its jar too",
-    evidence=("pojo-retype-long-string", "kind-value-to-list"),
+    shown_by="pojo-retype-long-string kind-value-to-list",
 )
 
 STATES_UNSEEN = Rule(
@@ -37,9 +34,6 @@ STATES_UNSEEN = Rule(
     change="the states of the new job, which a plan does not tell",
     effect="they are taken for unchanged; a class or a type that has changed fails the restore, or loses values",
     heap=DOUBT,
-    rocksdb=DOUBT,
     remedy="compare with a savepoint of the new job, or with its jar too",
-    evidence=("pojo-retype-int-long", "state-renamed", "o.a.f.runtime.jobgraph.jsonplan.JsonPlanGenerator"),
+    shown_by="pojo-retype-int-long state-renamed o.a.f.runtime.jobgraph.jsonplan.JsonPlanGenerator",
 )
-
-RULES = (STATES_UNSEEN, OPERATOR_UNLISTED, TYPES_BY_NAME, TYPE_UNKNOWN)

@@ -7,6 +7,7 @@ Flink: PojoSerializerSnapshot#resolveSchemaCompatibility, PojoFieldUtils#getFiel
 
 from __future__ import annotations
 
+from doctor.rules import types
 from doctor.rules.assignment import is_assignable
 from doctor.rules.context import Comparison, Context, Path, found, joined, walk
 from doctor.rules.rule import (
@@ -18,7 +19,7 @@ from doctor.rules.rule import (
     Rule,
     Verdict,
 )
-from doctor.rules.types import CLASS_GONE, CLASS_NEEDED, ENUM_REMOVED, class_changed
+from doctor.rules.types import class_changed
 from readers import EnumSerializer, PojoField, PojoSerializer, Serializer
 
 FIELD_ADDED = Rule(
@@ -27,9 +28,8 @@ FIELD_ADDED = Rule(
     effect="the values are migrated; the new field has the default of the constructor (null, 0)",
     verdict=Verdict.MIGRATION,
     heap=FINE,
-    rocksdb=FINE,
     remedy="if the default is not right, set the field with `UPDATE` before the restore",
-    evidence=("pojo-add-field", "pojo-super-add-field", "record-add-component", "pojo-nested-add-field"),
+    shown_by="pojo-add-field pojo-super-add-field record-add-component pojo-nested-add-field",
 )
 FIELD_REMOVED = Rule(
     id="pojo-field-removed",
@@ -37,9 +37,8 @@ FIELD_REMOVED = Rule(
     effect="the values of the field are dropped, and nothing says so; if it became `transient` or static, the restore fails",
     verdict=Verdict.MIGRATION,
     heap=LOSES,
-    rocksdb=LOSES,
     remedy="keep the field, or rename it in the savepoint with `ALTER TABLE … RENAME COLUMN`",
-    evidence=("pojo-remove-field", "pojo-rename-field", "pojo-field-transient"),
+    shown_by="pojo-remove-field pojo-rename-field pojo-field-transient",
 )
 COMPONENT_REMOVED = Rule(
     id="record-component-removed",
@@ -55,17 +54,16 @@ COMPONENT_REMOVED = Rule(
     rocksdb=FAILS_REGISTER,
     flink="ArrayIndexOutOfBoundsException: Index … out of bounds for length …",
     remedy="keep the component, or declare the others in another order than that of the alphabet",
-    evidence=("record-remove-component", "o.a.f.api.java.typeutils.runtime.JavaRecordBuilderFactory"),
+    shown_by="record-remove-component o.a.f.api.java.typeutils.runtime.JavaRecordBuilderFactory",
 )
 FIELD_TRANSIENT = Rule(
     id="pojo-field-transient",
     change="a field of a POJO that became transient or static",
     effect="Flink finds the field in the class and no serializer for it: its check of the types itself fails",
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="a present field should have its associated new field serializer available",
     remedy="remove the field instead, or keep it as it was",
-    evidence=("pojo-field-transient", "o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot"),
+    shown_by="pojo-field-transient o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
 )
 FIELD_MOVED_DOWN = Rule(
     id="pojo-field-moved-down",
@@ -73,9 +71,8 @@ FIELD_MOVED_DOWN = Rule(
     effect="Flink looks it up in the superclass only: its values are dropped, and nothing says so",
     verdict=Verdict.MIGRATION,
     heap=LOSES,
-    rocksdb=LOSES,
     remedy="leave the field in the superclass",
-    evidence=("pojo-field-from-superclass", "o.a.f.api.java.typeutils.runtime.PojoFieldUtils"),
+    shown_by="pojo-field-from-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
 )
 SUPERCLASS_RENAMED = Rule(
     id="pojo-superclass-renamed",
@@ -83,13 +80,8 @@ SUPERCLASS_RENAMED = Rule(
     effect="Flink looks for them in the old one: their values are dropped, and nothing says so; if it is still there, it fails",
     verdict=Verdict.MIGRATION,
     heap=LOSES,
-    rocksdb=LOSES,
     remedy="keep the name of the superclass",
-    evidence=(
-        "pojo-superclass-renamed",
-        "pojo-field-to-lower-superclass",
-        "o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
-    ),
+    shown_by="pojo-superclass-renamed pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
 )
 FIELD_DETACHED = Rule(
     id="pojo-field-detached",
@@ -100,21 +92,15 @@ FIELD_DETACHED = Rule(
     rocksdb=FAILS_REGISTER,
     flink="IllegalArgumentException: Can not set … field",
     remedy="keep the superclass, or remove the old one from the jar too, and lose its fields",
-    evidence=("pojo-superclass-renamed-kept", "o.a.f.api.java.typeutils.runtime.PojoFieldUtils"),
+    shown_by="pojo-superclass-renamed-kept o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
 )
 FIELD_MOVED = Rule(
     id="pojo-field-moved",
     change="a field moved between two superclasses",
     effect="upwards its values are kept, downwards they are dropped, and nothing says so",
-    verdict=Verdict.AS_IS,
     heap=RISK,
-    rocksdb=RISK,
     remedy="check against the jar too: it shows which superclass is above the other",
-    evidence=(
-        "pojo-field-to-upper-superclass",
-        "pojo-field-to-lower-superclass",
-        "o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
-    ),
+    shown_by="pojo-field-to-upper-superclass pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
 )
 FIELD_RETYPED = Rule(
     id="pojo-field-retyped",
@@ -125,13 +111,9 @@ FIELD_RETYPED = Rule(
     rocksdb=FAILS_REGISTER,
     flink="IllegalArgumentException: Can not set … field",
     remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
-    evidence=(
-        "pojo-retype-long-string",
-        "pojo-tuple-field-arity",
-        "pojo-list-to-set",
-        "pojo-retype-int-boxed-long",
-        "pojo-nested-class-renamed-kept",
-        "nested-retype-broadcast-value",
+    shown_by=(
+        "pojo-retype-long-string pojo-tuple-field-arity pojo-list-to-set pojo-retype-int-boxed-long "
+        "pojo-nested-class-renamed-kept nested-retype-broadcast-value"
     ),
 )
 FIELD_RETYPED_ASSIGNABLE = Rule(
@@ -140,15 +122,9 @@ FIELD_RETYPED_ASSIGNABLE = Rule(
     effect="the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
-    evidence=(
-        "pojo-list-field",
-        "pojo-retype-integer-number",
-        "pojo-linkedlist-to-list",
-        "o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
-    ),
+    shown_by="pojo-list-field pojo-retype-integer-number pojo-linkedlist-to-list o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
 )
 NESTED_UNREADABLE = Rule(
     id="pojo-nested-unreadable",
@@ -156,10 +132,9 @@ NESTED_UNREADABLE = Rule(
     effect="the whole operator fails when its state file is opened, whatever Flink's verdict is",
     verdict=Verdict.MIGRATION,
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="IllegalStateException: field serializer snapshots should be present.",
     remedy="keep the class and its constants in the jar",
-    evidence=("pojo-field-enum-remove", "o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot"),
+    shown_by="pojo-field-enum-remove o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
 )
 REGISTRATION_CHANGED = Rule(
     id="pojo-registrations-changed",
@@ -167,12 +142,7 @@ REGISTRATION_CHANGED = Rule(
     effect="the values are the same",
     verdict=Verdict.RECONFIGURED,
     heap=FINE,
-    rocksdb=FINE,
-    evidence=(
-        "pojo-subclass-register-add",
-        "pojo-subclass-register-reorder",
-        "key-pojo-subclass-register",
-    ),
+    shown_by="pojo-subclass-register-add pojo-subclass-register-reorder key-pojo-subclass-register",
 )
 SUBCLASSES_UNSEEN = Rule(
     id="pojo-subclasses-unseen",
@@ -182,10 +152,9 @@ SUBCLASSES_UNSEEN = Rule(
         "gone or gains a field, the restore fails"
     ),
     heap=RISK,
-    rocksdb=RISK,
     flink="EOFException",
     remedy="check with --values, and register the subclasses",
-    evidence=("pojo-subclass-add-field", "pojo-subclass-class-gone"),
+    shown_by="pojo-subclass-add-field pojo-subclass-class-gone",
 )
 POJO_TO_KRYO = Rule(
     id="pojo-to-kryo",
@@ -196,7 +165,7 @@ POJO_TO_KRYO = Rule(
     rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
-    evidence=("pojo-to-kryo-ctor",),
+    shown_by="pojo-to-kryo-ctor",
 )
 POJO_TO_KRYO_READABLE = Rule(
     id="pojo-to-kryo-readable",
@@ -204,10 +173,9 @@ POJO_TO_KRYO_READABLE = Rule(
     effect="the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
-    evidence=("o.a.f.api.java.typeutils.runtime.PojoSerializer", "o.a.f.api.java.typeutils.TypeExtractor"),
+    shown_by="o.a.f.api.java.typeutils.runtime.PojoSerializer o.a.f.api.java.typeutils.TypeExtractor",
 )
 POJO_TO_OTHER = Rule(
     id="pojo-to-other",
@@ -215,29 +183,9 @@ POJO_TO_OTHER = Rule(
     effect="the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the way in which the class is serialised, or give the state a new name and copy its values",
-    evidence=("pojo-to-avro-reflect", "own-serializer-to-pojo"),
-)
-
-RULES = (
-    FIELD_ADDED,
-    FIELD_REMOVED,
-    COMPONENT_REMOVED,
-    FIELD_TRANSIENT,
-    FIELD_MOVED_DOWN,
-    SUPERCLASS_RENAMED,
-    FIELD_DETACHED,
-    FIELD_MOVED,
-    FIELD_RETYPED,
-    FIELD_RETYPED_ASSIGNABLE,
-    NESTED_UNREADABLE,
-    REGISTRATION_CHANGED,
-    SUBCLASSES_UNSEEN,
-    POJO_TO_KRYO,
-    POJO_TO_KRYO_READABLE,
-    POJO_TO_OTHER,
+    shown_by="pojo-to-avro-reflect own-serializer-to-pojo",
 )
 
 
@@ -269,8 +217,8 @@ def _fields(old: PojoSerializer, new: PojoSerializer, context: Context, path: Pa
         at = (*path, field.name)
         same = declared.get((field.declared_in, field.name))
         now = same or known.get(field.name)
-        owner = context.classes.owner(field.declared_in or old.pojo_class, field.name)
-        if owner and context.classes.extends(old.pojo_class, owner) is False:
+        owner = context.classes.jar.owner(field.declared_in or old.pojo_class, field.name)
+        if owner and context.classes.jar.extends(old.pojo_class, owner) is False:
             total |= found(FIELD_DETACHED, at, f"{old.pojo_class} no longer extends {owner}")
             continue
         if now is None and owner:
@@ -300,7 +248,7 @@ def _components(old: PojoSerializer, remaining: list[str | None], context: Conte
     Its constructor is called with the fields by their place in the savepoint where the names that are left are those of the
     components, in their order; else by their place in the constructor.
     """
-    components = context.classes.components(old.pojo_class)
+    components = context.classes.jar.components(old.pojo_class)
     if components is None or tuple(name for name in remaining if name is not None) != components:
         return Comparison()
     # A removed field behind all others is never set.
@@ -316,7 +264,9 @@ def _needed(field: PojoField, context: Context, path: Path) -> Comparison:
         for _, node in walk(field.serializer)
         if isinstance(node, PojoSerializer | EnumSerializer)
     ]
-    return joined(found(CLASS_NEEDED, path, name) for name in classes if context.classes.has(name) is None)
+    return joined(
+        found(types.CLASS_NEEDED, path, name) for name in classes if context.classes.has(name) is None
+    )
 
 
 def _moved(
@@ -353,7 +303,7 @@ def _retyped(
     nested = context.compare(before.serializer, now.serializer, context, path)
     if nested.verdict is not Verdict.INCOMPATIBLE:
         return nested
-    unreadable = (CLASS_GONE, ENUM_REMOVED)
+    unreadable = (types.CLASS_GONE, types.ENUM_REMOVED)
     if any(finding.rule in unreadable and finding.path == path for finding in nested.findings):
         return nested | found(NESTED_UNREADABLE, path, _change(before, now))
     one, other = before.serializer, now.serializer
@@ -363,8 +313,8 @@ def _retyped(
         and one.pojo_class == other.pojo_class
     ):
         return nested
-    declared = context.classes.declared_class(now.declared_in or new.pojo_class, now.name)
-    assignable = is_assignable(one, other, declared, context.classes.extends)
+    declared = context.classes.jar.declared_class(now.declared_in or new.pojo_class, now.name)
+    assignable = is_assignable(one, other, declared, context.classes.jar.extends)
     return nested | found(
         FIELD_RETYPED_ASSIGNABLE if assignable else FIELD_RETYPED, path, _change(before, now)
     )
@@ -386,7 +336,7 @@ def _registrations(old: PojoSerializer, new: PojoSerializer, context: Context, p
             # registers none any more has more likely dropped the registrations.
             lost = bool(new.non_registered) or (name in before and bool(after))
             detail = f"{name}, unless it is still in the jar" if lost else name
-            total |= found(CLASS_GONE if lost else CLASS_NEEDED, at, detail)
+            total |= found(types.CLASS_GONE if lost else types.CLASS_NEEDED, at, detail)
         elif now is not None and (name in before) and (name in after):
             total |= context.compare(serializer, now, context, at)
     order = tuple(after)[: len(before)] != tuple(before)

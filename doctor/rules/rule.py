@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from doctor.report import Risk, Severity, Stage, StateOutcome
 
@@ -40,27 +41,37 @@ class Rule:
         id: the rule as reports name it.
         change: what is different between the savepoint and the new job.
         effect: what happens, in one sentence.
-        verdict: Flink's own verdict; None where the change is no matter of serializers.
+        verdict: Flink's own verdict; AS_IS too where the change is no matter of serializers.
         heap: what happens with the backend hashmap, and in operator state with any backend.
-        rocksdb: what happens with the backend rocksdb in keyed state.
+        rocksdb: what happens with the backend rocksdb in keyed state; None where it is the same.
         flink: the words of Flink's message; empty if it says nothing.
         remedy: what to do about it.
-        evidence: names of labelled restores (`pojo-add-field`), and classes of Flink.
+        shown_by: names of labelled restores (`pojo-add-field`), and classes of Flink, with blanks between them.
     """
 
     id: str
     change: str
     effect: str
-    verdict: Verdict | None = None
+    verdict: Verdict = Verdict.AS_IS
     heap: Effect
-    rocksdb: Effect
+    rocksdb: Effect | None = None
     flink: str = ""
     remedy: str = ""
-    evidence: tuple[str, ...]
+    shown_by: str
 
-    def effect_in(self, backend: str, *, keyed: bool) -> Effect:
-        """Return what happens in a backend. Operator state is on the heap always."""
-        return self.rocksdb if backend != "hashmap" and keyed else self.heap
+    @property
+    def cited(self) -> dict[str, Any]:
+        """Its id, remedy and evidence: the arguments of a verdict, or of a risk, that rests on it."""
+        return {"rule": self.id, "remedy": self.remedy, "evidence": self.evidence}
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """The names in `shown_by`."""
+        return tuple(self.shown_by.split())
+
+    def effect_in(self, *, heap: bool) -> Effect:
+        """Return what happens to state on the heap, where operator state always is, or in rocksdb."""
+        return self.heap if heap or self.rocksdb is None else self.rocksdb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,34 +95,25 @@ class Finding:
         return f"{text} ({self.rule.flink})" if self.rule.flink else text
 
 
-def risk_of(finding: Finding, effect: Effect) -> Risk:
-    """Return a finding as a risk."""
-    rule = finding.rule
+def risk_of(finding: Finding, effect: Effect | None = None) -> Risk:
+    """Return a finding as a risk; without an effect, with that of every backend."""
     return Risk(
-        rule=rule.id,
-        severity=effect.severity,
+        severity=(effect or finding.rule.heap).severity,
         message=finding.message,
-        remedy=rule.remedy,
-        evidence=rule.evidence,
         field_path=".".join(finding.path) or None,
+        **finding.rule.cited,
     )
 
 
-def note_of(rule: Rule, message: str) -> Risk:
-    """Return what a rule says of every backend as a risk, without a finding."""
-    return Risk(
-        rule=rule.id,
-        severity=rule.heap.severity,
-        message=message,
-        remedy=rule.remedy,
-        evidence=rule.evidence,
-    )
+def note_of(rule: Rule, detail: str = "") -> Risk:
+    """Return what a rule says of every backend as a risk, in its own words."""
+    text = f"{rule.change}; {rule.effect}"
+    return Risk(severity=rule.heap.severity, message=f"{detail}: {text}" if detail else text, **rule.cited)
 
 
 def caution_of(rule: Rule, detail: str = "") -> Risk:
     """Return a word of caution: what no comparison sees."""
-    about = f"{detail}, not compared" if detail else "not compared"
-    return note_of(rule, f"{about}: {rule.change}; {rule.effect}")
+    return note_of(rule, f"{detail}, not compared" if detail else "not compared")
 
 
 def fails(stage: Stage, outcome: StateOutcome = StateOutcome.INCOMPATIBLE) -> Effect:

@@ -18,12 +18,7 @@ KRYO_FIELDS = Rule(
     rocksdb=UNREADABLE_ACCESS,
     flink="KryoException, IndexOutOfBoundsException, EOFException",
     remedy=_KEEP,
-    evidence=(
-        "kryo-add-field",
-        "kryo-remove-first-field",
-        "pojo-list-of-pojo-add-field",
-        "com.esotericsoftware.kryo.serializers.FieldSerializer",
-    ),
+    shown_by="kryo-add-field kryo-remove-first-field pojo-list-of-pojo-add-field com.esotericsoftware.kryo.serializers.FieldSerializer",
 )
 KRYO_CLASS_GONE = Rule(
     id="sample-kryo-class-gone",
@@ -33,7 +28,7 @@ KRYO_CLASS_GONE = Rule(
     rocksdb=UNREADABLE_ACCESS,
     flink="KryoException: Unable to find class",
     remedy="keep the class in the jar",
-    evidence=("kryo-implementation-gone", "com.esotericsoftware.kryo.util.DefaultClassResolver"),
+    shown_by="kryo-implementation-gone com.esotericsoftware.kryo.util.DefaultClassResolver",
 )
 SUBCLASS_FIELDS = Rule(
     id="sample-subclass-fields",
@@ -46,7 +41,7 @@ SUBCLASS_FIELDS = Rule(
     rocksdb=UNREADABLE_ACCESS,
     flink="EOFException",
     remedy="keep the subclass as it was; or register it in the old job, and take another savepoint, which lists its fields",
-    evidence=("pojo-subclass-add-field", "o.a.f.api.java.typeutils.runtime.PojoSerializer"),
+    shown_by="pojo-subclass-add-field o.a.f.api.java.typeutils.runtime.PojoSerializer",
 )
 SUBCLASS_GONE = Rule(
     id="sample-subclass-gone",
@@ -56,17 +51,14 @@ SUBCLASS_GONE = Rule(
     rocksdb=UNREADABLE_ACCESS,
     flink="Cannot find class",
     remedy="keep the class in the jar",
-    evidence=("pojo-subclass-class-gone", "o.a.f.api.java.typeutils.runtime.PojoSerializer"),
+    shown_by="pojo-subclass-class-gone o.a.f.api.java.typeutils.runtime.PojoSerializer",
 )
 CEP_STAGE = Rule(
     id="sample-cep-stage",
     change="a CEP pattern that begins with another stage: partial matches of the savepoint wait in one that the new job's never name",
     effect="the job fails when it reads its first partial match",
     heap=UNREADABLE_ACCESS,
-    rocksdb=UNREADABLE_ACCESS,
     flink="State … does not exist in the NFA",
     remedy="keep the names of all stages while partial matches are stored",
-    evidence=("cep-pattern-changed", "o.a.f.cep.nfa.NFA"),
+    shown_by="cep-pattern-changed o.a.f.cep.nfa.NFA",
 )
-
-RULES = (KRYO_FIELDS, KRYO_CLASS_GONE, SUBCLASS_FIELDS, SUBCLASS_GONE, CEP_STAGE)

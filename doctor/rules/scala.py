@@ -16,20 +16,16 @@ FIELDS_CHANGED = Rule(
     rocksdb=FAILS_REGISTER,
     flink="ArrayIndexOutOfBoundsException, argument type mismatch",
     remedy="keep the case class, and give the state of the new one another name",
-    evidence=("scala-case-add-field", "scala-case-retype", "scala-case-nested-add"),
+    shown_by="scala-case-add-field scala-case-retype scala-case-nested-add",
 )
 FIELD_NAMES = Rule(
     id="scala-field-names",
     change="a Scala case class: names of fields are not in the snapshot",
     effect="values stay by position: renamed or swapped fields hold the values of others",
-    verdict=Verdict.AS_IS,
     heap=RISK,
-    rocksdb=RISK,
     remedy="compare the fields of the old and the new class by hand: they must stand in the same order",
-    evidence=("scala-case-rename-field",),
+    shown_by="scala-case-rename-field",
 )
-
-RULES = (FIELDS_CHANGED, FIELD_NAMES)
 
 
 def compare_case_classes(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:

@@ -25,39 +25,29 @@ NOT_DECLARED = Rule(
     change="the new job does not declare the state (removed, renamed, or declared as keyed, list or broadcast state instead)",
     effect="the job starts; the state is not read, and every later savepoint carries it along",
     heap=LOSES,
-    rocksdb=LOSES,
     remedy=(
         "declare it by its old name; rename it in the savepoint with `ALTER TABLE … RENAME TO`, or drop it with `DROP TABLE`; a "
         "state that is declared after the start only is read then"
     ),
-    evidence=(
-        "state-removed",
-        "state-renamed",
-        "kind-oplist-to-broadcast",
-        "kind-value-to-oplist",
-        "op-swapped-uids",
-        "sql-dedup-same",
-    ),
+    shown_by="state-removed state-renamed kind-oplist-to-broadcast kind-value-to-oplist op-swapped-uids sql-dedup-same",
 )
 STATE_NEW = Rule(
     id="state-new",
     change="a state that the savepoint does not have",
     effect="it is empty",
     heap=FINE,
-    rocksdb=FINE,
-    evidence=("state-added",),
+    shown_by="state-added",
 )
 OPERATOR_STATELESS = Rule(
     id="operator-without-keyed-state",
     change="the new job has an operator of this id, and it has no keyed state",
     effect="the job starts, without --allowNonRestoredState; the keyed state is dropped, and nothing says so",
     heap=LOSES,
-    rocksdb=LOSES,
     remedy=(
         "look whether the id now belongs to another operator, as generated ids do where operators have no uid; set uids, or "
         "setUidHash with the old id on the right operator"
     ),
-    evidence=("op-merged-removed-nokeyed", "o.a.f.streaming.api.operators.StreamTaskStateInitializerImpl"),
+    shown_by="op-merged-removed-nokeyed o.a.f.streaming.api.operators.StreamTaskStateInitializerImpl",
 )
 KIND_CHANGED = Rule(
     id="kind-changed",
@@ -65,10 +55,9 @@ KIND_CHANGED = Rule(
     effect="the state is refused when it is declared, even if the bytes are the same",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="Incompatible key/value state types",
     remedy="give the new state another name, and write its values with `CREATE TABLE … AS SELECT`",
-    evidence=("kind-value-to-list", "kind-list-to-map", "kind-value-to-reducing", "window-reduce-to-list"),
+    shown_by="kind-value-to-list kind-list-to-map kind-value-to-reducing window-reduce-to-list",
 )
 MODE_CHANGED = Rule(
     id="distribution-mode-changed",
@@ -76,10 +65,9 @@ MODE_CHANGED = Rule(
     effect="the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="Incompatible state assignment modes",
     remedy="give the new state another name, and write its values with `CREATE TABLE … AS SELECT`",
-    evidence=("kind-opunion-to-oplist",),
+    shown_by="kind-opunion-to-oplist",
 )
 KEY_CHANGED = Rule(
     id="key-changed",
@@ -87,16 +75,9 @@ KEY_CHANGED = Rule(
     effect="the whole operator fails when its state file is opened",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="The new key serializer must be compatible",
     remedy="keep the type of the key; write the state anew under a new operator with `CREATE TABLE … AS SELECT`",
-    evidence=(
-        "key-long-to-int",
-        "key-tuple-arity",
-        "key-tuple-wrap",
-        "avro-specific-key-add",
-        "sql-group-key",
-    ),
+    shown_by="key-long-to-int key-tuple-arity key-tuple-wrap avro-specific-key-add sql-group-key",
 )
 NAMESPACE_CHANGED = Rule(
     id="namespace-changed",
@@ -104,10 +85,9 @@ NAMESPACE_CHANGED = Rule(
     effect="the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new namespace serializer must be compatible; priority queue serializer must not be incompatible",
     remedy="keep the kind of windows, or give the window operator a new uid",
-    evidence=("window-global",),
+    shown_by="window-global",
 )
 MAP_KEY_MIGRATED = Rule(
     id="map-key-migrated",
@@ -118,7 +98,7 @@ MAP_KEY_MIGRATED = Rule(
     rocksdb=FAILS_REGISTER,
     flink="migration for MapState currently only allows value schema evolutions",
     remedy="restore with hashmap from a canonical savepoint of Flink 1.13 or later once, or keep the key",
-    evidence=("nested-add-field-map-key", "nested-add-field-broadcast-key"),
+    shown_by="nested-add-field-map-key nested-add-field-broadcast-key",
 )
 TTL_1 = Rule(
     id="ttl-switched",
@@ -126,17 +106,9 @@ TTL_1 = Rule(
     effect="the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink=_REFUSED,
     remedy="keep TTL as it is, with a very long time instead of none; or upgrade to 2.x first, which migrates",
-    evidence=(
-        "ttl-on-value",
-        "ttl-off-value",
-        "ttl-off-list",
-        "ttl-off-map",
-        "ttl-on-reducing",
-        "sql-ttl-off",
-    ),
+    shown_by="ttl-on-value ttl-off-value ttl-off-list ttl-off-map ttl-on-reducing sql-ttl-off",
 )
 TTL_2 = Rule(
     id="ttl-migrated",
@@ -144,8 +116,7 @@ TTL_2 = Rule(
     effect="the values are migrated, and stay the same",
     verdict=Verdict.MIGRATION,
     heap=FINE,
-    rocksdb=FINE,
-    evidence=("ttl-on-value", "ttl-off-map", "ttl-on-pojo-add-field", "sql-ttl-off"),
+    shown_by="ttl-on-value ttl-off-map ttl-on-pojo-add-field sql-ttl-off",
 )
 TIMERS_CHANGED = Rule(
     id="timers-changed",
@@ -153,58 +124,51 @@ TIMERS_CHANGED = Rule(
     effect="the timers are refused when the operator opens",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new priority queue serializer must not be incompatible",
     remedy="keep the types of key and window, or give the operator a new uid",
-    evidence=("window-global", "o.a.f.runtime.state.heap.HeapPriorityQueuesManager"),
+    shown_by="window-global o.a.f.runtime.state.heap.HeapPriorityQueuesManager",
 )
 NATIVE_FORMAT = Rule(
     id="native-other-backend",
     change="a native savepoint or a checkpoint of another state backend",
     effect="the backend cannot read the files",
-    verdict=None,
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="EOFException; ClassCastException of the state handle",
     remedy="restore it with its own backend in Flink 1.13 or later, and take a canonical savepoint there: all backends read these",
-    evidence=("backend-native", "o.a.f.runtime.state.heap.HeapRestoreOperation"),
+    shown_by="backend-native o.a.f.runtime.state.heap.HeapRestoreOperation",
 )
 TIMERS_LEFT_OUT = Rule(
     id="heap-timers-left-out",
     change="windows in a native savepoint of rocksdb, taken from a job with timers on the heap",
     effect="the savepoint holds no timers, and Flink restores none: the windows in it never fire, and no error is raised",
     heap=LOSES,
-    rocksdb=LOSES,
     remedy="take a canonical savepoint of the running job instead, or restore a retained checkpoint: both hold these timers",
-    evidence=("o.a.f.contrib.streaming.state.snapshot.RocksNativeFullSnapshotStrategy",),
+    shown_by="o.a.f.contrib.streaming.state.snapshot.RocksNativeFullSnapshotStrategy",
 )
 OFFSET_IMPOSSIBLE = Rule(
     id="offset-impossible",
     change="a source that would read on from an offset that it cannot have, as one below 0",
     effect="the job starts, and the source fails when it seeks to the offset",
     heap=UNREADABLE_ACCESS,
-    rocksdb=UNREADABLE_ACCESS,
     flink="IllegalArgumentException: seek offset must not be a negative number",
     remedy="set an offset that it can have, with `UPDATE source_offsets SET starting_offset = …`, into a new savepoint",
-    evidence=("org.apache.kafka.clients.consumer.KafkaConsumer",),
+    shown_by="org.apache.kafka.clients.consumer.KafkaConsumer",
 )
 STATE_API = Rule(
     id="state-api-changed",
     change="a state of the synchronous state API is declared by the asynchronous one (`enableAsyncState`), or the reverse",
     effect="no restore in real Flink has shown what happens",
     heap=UNKNOWN,
-    rocksdb=UNKNOWN,
     remedy="restore a copy of the savepoint in a test cluster, or keep the API",
-    evidence=("o.a.f.runtime.state.v2.RegisteredKeyValueStateBackendMetaInfo",),
+    shown_by="o.a.f.runtime.state.v2.RegisteredKeyValueStateBackendMetaInfo",
 )
 STATES_UNREAD = Rule(
     id="state-unread",
     change="a state file that is missing or damaged, of the savepoint or of that of the new job",
     effect="what it holds could not be checked",
     heap=UNKNOWN,
-    rocksdb=UNKNOWN,
     remedy="mend or fetch the file, and check again",
-    evidence=("o.a.f.runtime.state.StateObject",),
+    shown_by="o.a.f.runtime.state.StateObject",
 )
 IN_FLIGHT = Rule(
     id="records-in-flight",
@@ -214,36 +178,32 @@ IN_FLIGHT = Rule(
         "operators around them, have changed"
     ),
     heap=RISK,
-    rocksdb=RISK,
     remedy="take a savepoint, which is aligned, and restore that",
-    evidence=("o.a.f.runtime.checkpoint.channel.RecoveredChannelStateHandler",),
+    shown_by="o.a.f.runtime.checkpoint.channel.RecoveredChannelStateHandler",
 )
 RAW_STATE = Rule(
     id="raw-state",
     change="raw state, which an operator writes and reads by itself",
     effect="no snapshot describes its bytes: the new operator must read what the old one wrote",
     heap=RISK,
-    rocksdb=RISK,
     remedy="make sure that the operator reads the bytes of its old version",
-    evidence=("o.a.f.runtime.state.StateSnapshotContext",),
+    shown_by="o.a.f.runtime.state.StateSnapshotContext",
 )
 UNSEEN = Rule(
     id="unseen",
     change="what no comparison of types sees: sizes and gaps of windows, TTL durations, the code of functions",
     effect="the job goes on with the new ones, and nothing says so",
     heap=FINE,
-    rocksdb=FINE,
     remedy="compare these by hand",
-    evidence=("window-size", "ttl-duration"),
+    shown_by="window-size ttl-duration",
 )
 KEY_SELECTOR_UNSEEN = Rule(
     id="key-selector-unseen",
     change="the key selector of an operator with keyed state: a savepoint has its keys and their type, not how they are made",
     effect="one that makes other keys of the same type never finds the old ones, and nothing says so",
     heap=FINE,
-    rocksdb=FINE,
     remedy="compare what both jobs give to keyBy",
-    evidence=("key-values-change", "o.a.f.api.java.functions.KeySelector"),
+    shown_by="key-values-change o.a.f.api.java.functions.KeySelector",
 )
 BACKEND_NAME_UNSEEN = Rule(
     id="backend-name-unseen",
@@ -253,13 +213,8 @@ BACKEND_NAME_UNSEEN = Rule(
         "starts (ClassNotFoundException)"
     ),
     heap=FINE,
-    rocksdb=FINE,
     remedy="look at state.backend.type: `hashmap` and `rocksdb` are names in all versions",
-    evidence=(
-        "config-backend-jobmanager",
-        "config-backend-rocksdb-new-factory",
-        "o.a.f.runtime.state.StateBackendLoader",
-    ),
+    shown_by="config-backend-jobmanager config-backend-rocksdb-new-factory o.a.f.runtime.state.StateBackendLoader",
 )
 CHANGELOG_UNSEEN = Rule(
     id="changelog-unseen",
@@ -269,9 +224,8 @@ CHANGELOG_UNSEEN = Rule(
         "enforcing a full snapshot`"
     ),
     heap=FINE,
-    rocksdb=FINE,
     remedy="look at state.changelog.enabled; restore in the mode CLAIM, or switch it on after a first checkpoint",
-    evidence=("changelog-on", "o.a.f.state.changelog.ChangelogKeyedStateBackend"),
+    shown_by="changelog-on o.a.f.state.changelog.ChangelogKeyedStateBackend",
 )
 
 # The rules of words of caution → what to compare by hand, in a word.
@@ -281,27 +235,3 @@ CAUTIONS = {
     CHANGELOG_UNSEEN.id: "state.changelog.enabled",
     UNSEEN.id: "windows, TTLs, code",
 }
-RULES = (
-    NOT_DECLARED,
-    STATE_NEW,
-    OPERATOR_STATELESS,
-    KIND_CHANGED,
-    MODE_CHANGED,
-    KEY_CHANGED,
-    NAMESPACE_CHANGED,
-    MAP_KEY_MIGRATED,
-    TTL_1,
-    TTL_2,
-    TIMERS_CHANGED,
-    NATIVE_FORMAT,
-    TIMERS_LEFT_OUT,
-    OFFSET_IMPOSSIBLE,
-    STATE_API,
-    STATES_UNREAD,
-    IN_FLIGHT,
-    RAW_STATE,
-    UNSEEN,
-    KEY_SELECTOR_UNSEEN,
-    BACKEND_NAME_UNSEEN,
-    CHANGELOG_UNSEEN,
-)

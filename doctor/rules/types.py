@@ -27,20 +27,11 @@ TYPE_CHANGED = Rule(
     effect="the state is refused when it is declared; there is no widening anywhere",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the old type, give the state a new name and copy its values, or write it anew with `CREATE TABLE … AS SELECT`",
-    evidence=(
-        "basic-string-to-long",
-        "list-element-type",
-        "map-key-type",
-        "tuple-arity",
-        "tuple-field-type",
-        "row-arity",
-        "row-type",
-        "sql-column-type",
-        "sql-add-agg",
-        "o.a.f.api.common.typeutils.CompositeTypeSerializerSnapshot",
+    shown_by=(
+        "basic-string-to-long list-element-type map-key-type tuple-arity tuple-field-type row-arity "
+        "row-type sql-column-type sql-add-agg o.a.f.api.common.typeutils.CompositeTypeSerializerSnapshot"
     ),
 )
 SETTING_CHANGED = Rule(
@@ -49,18 +40,15 @@ SETTING_CHANGED = Rule(
     effect="the values are migrated",
     verdict=Verdict.MIGRATION,
     heap=FINE,
-    rocksdb=FINE,
-    evidence=("o.a.f.api.common.typeutils.CompositeTypeSerializerSnapshot",),
+    shown_by="o.a.f.api.common.typeutils.CompositeTypeSerializerSnapshot",
 )
 ROW_NAMES = Rule(
     id="row-names",
     change="a Row, or an SQL row: names of fields, and what they mean, are not in the snapshot",
     effect="values stay by position: renamed, swapped or reinterpreted fields hold the values of others",
-    verdict=Verdict.AS_IS,
     heap=RISK,
-    rocksdb=RISK,
     remedy="compare the fields of the old and the new job by hand: they must stand in the same order",
-    evidence=("row-names", "o.a.f.api.java.typeutils.runtime.RowSerializer"),
+    shown_by="row-names o.a.f.api.java.typeutils.runtime.RowSerializer",
 )
 ENUM_CHANGED = Rule(
     id="enum-constants-added",
@@ -68,14 +56,7 @@ ENUM_CHANGED = Rule(
     effect="the values are the same",
     verdict=Verdict.RECONFIGURED,
     heap=FINE,
-    rocksdb=FINE,
-    evidence=(
-        "enum-add-middle",
-        "enum-reorder",
-        "enum-map-key-add",
-        "enum-list-reorder",
-        "pojo-field-enum-add",
-    ),
+    shown_by="enum-add-middle enum-reorder enum-map-key-add enum-list-reorder pojo-field-enum-add",
 )
 ENUM_REMOVED = Rule(
     id="enum-constant-removed",
@@ -83,10 +64,9 @@ ENUM_REMOVED = Rule(
     effect="the whole operator fails when its state file is opened",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="Could not create a restore serializer for enum class",
     remedy="keep the constant in the enum",
-    evidence=("enum-remove", "pojo-field-enum-remove", "o.a.f.api.common.typeutils.base.EnumSerializer"),
+    shown_by="enum-remove pojo-field-enum-remove o.a.f.api.common.typeutils.base.EnumSerializer",
 )
 CLASS_GONE = Rule(
     id="class-gone",
@@ -94,16 +74,11 @@ CLASS_GONE = Rule(
     effect="the whole operator fails when its state file is opened",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException",
     remedy="keep the class in the jar, under its old name; or drop the state from the savepoint with `DROP TABLE`",
-    evidence=(
-        "pojo-class-renamed",
-        "kryo-class-renamed",
-        "avro-specific-renamed",
-        "own-serializer-renamed",
-        "state-removed-kryo-class-gone",
-        "pojo-subclass-registered-gone",
+    shown_by=(
+        "pojo-class-renamed kryo-class-renamed avro-specific-renamed own-serializer-renamed "
+        "state-removed-kryo-class-gone pojo-subclass-registered-gone"
     ),
 )
 CLASS_CHANGED = Rule(
@@ -112,34 +87,25 @@ CLASS_CHANGED = Rule(
     effect="the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the old class in the declaration, or give the state a new name and copy its values",
-    evidence=("pojo-class-renamed-kept", "kryo-class-renamed-kept"),
+    shown_by="pojo-class-renamed-kept kryo-class-renamed-kept",
 )
 CLASS_NEEDED = Rule(
     id="class-needed",
     change="a class that the savepoint names and no state of the new job does",
     effect="the operator fails when its state file is opened, if the class is not in the jar",
     heap=RISK,
-    rocksdb=RISK,
     remedy="check against the jar too: it shows whether the class is there",
-    evidence=(
-        "state-removed-kryo-class-gone",
-        "pojo-subclass-class-gone",
-        "pojo-subclass-registered-gone",
-        "pojo-remove-nested-class-gone",
-    ),
+    shown_by="state-removed-kryo-class-gone pojo-subclass-class-gone pojo-subclass-registered-gone pojo-remove-nested-class-gone",
 )
 OWN_SERIALIZER = Rule(
     id="own-serializer",
     change="a serializer of the job's own, of the same class",
     effect="Flink compares the classes only: if the bytes that it reads have changed, it reads garbage and says nothing",
-    verdict=Verdict.AS_IS,
     heap=RISK,
-    rocksdb=RISK,
     remedy="make sure that the serializer reads the bytes of its old version",
-    evidence=("own-serializer-same", "o.a.f.api.common.typeutils.SimpleTypeSerializerSnapshot"),
+    shown_by="own-serializer-same o.a.f.api.common.typeutils.SimpleTypeSerializerSnapshot",
 )
 OWN_TO_OTHER = Rule(
     id="own-serializer-replaced",
@@ -147,10 +113,9 @@ OWN_TO_OTHER = Rule(
     effect="the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the serializer, or give the state a new name and copy its values",
-    evidence=("own-serializer-to-pojo",),
+    shown_by="own-serializer-to-pojo",
 )
 NULLABILITY_CHANGED = Rule(
     id="sql-nullability-changed",
@@ -158,28 +123,11 @@ NULLABILITY_CHANGED = Rule(
     effect="the state is refused when it is declared, although the bytes are the same",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
-    rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the column as it was declared",
-    evidence=(
-        "o.a.f.table.runtime.typeutils.RowDataSerializer$RowDataSerializerSnapshot",
-        "o.a.f.table.types.logical.LogicalType",
-    ),
+    shown_by="o.a.f.table.runtime.typeutils.RowDataSerializer$RowDataSerializerSnapshot o.a.f.table.types.logical.LogicalType",
 )
 
-RULES = (
-    TYPE_CHANGED,
-    SETTING_CHANGED,
-    ROW_NAMES,
-    ENUM_CHANGED,
-    ENUM_REMOVED,
-    CLASS_GONE,
-    CLASS_CHANGED,
-    CLASS_NEEDED,
-    OWN_SERIALIZER,
-    OWN_TO_OTHER,
-    NULLABILITY_CHANGED,
-)
 
 Comparisons: TypeAlias = Mapping[type[Serializer], Compare]
 

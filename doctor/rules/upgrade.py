@@ -15,42 +15,32 @@ SNAPSHOT_GONE = Rule(
     change="1.x → 2.x: a serializer snapshot of a class that 2.x does not have (Scala API, old sinks), declared or not",
     effect="the whole operator fails when its state file is opened",
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException",
     remedy="write the state anew with types of Java before the upgrade, or drop it from the savepoint with `DROP TABLE`",
-    evidence=(
-        "scala-case-to-java",
-        "scala-case-not-declared",
-        "o.a.f.api.scala.typeutils.ScalaCaseClassSerializerSnapshot",
-    ),
+    shown_by="scala-case-to-java scala-case-not-declared o.a.f.api.scala.typeutils.ScalaCaseClassSerializerSnapshot",
 )
 CONNECTOR_GONE = Rule(
     id="connector-class-gone",
     change="1.x → 2.x: state of a connector whose classes 2.x does not have (FlinkKafkaConsumer), declared or not",
     effect="the whole operator fails when its state file is opened",
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException: …KafkaTopicPartition",
     remedy=(
         "give the new source another uid, start with --allowNonRestoredState, and let it begin at the offsets that the table "
         "`source_offsets` shows"
     ),
-    evidence=(
-        "kafka-legacy-other-uid",
-        "o.a.f.streaming.connectors.kafka.internals.KafkaTopicPartition",
-    ),
+    shown_by="kafka-legacy-other-uid o.a.f.streaming.connectors.kafka.internals.KafkaTopicPartition",
 )
 CONFIG_SNAPSHOT = Rule(
     id="config-snapshot",
     change="1.17 or newer: a savepoint of before 1.8, or a serializer of the job's own with a `TypeSerializerConfigSnapshot`",
     effect="the whole operator fails when its state file is opened: these snapshots are no longer read",
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException, or IOException of an unknown version",
     remedy=(
         "restore it with Flink 1.8 to 1.16 first (1.8 to 1.10 if rocksdb has states with a Row), and take a savepoint there"
     ),
-    evidence=("o.a.f.api.common.typeutils.TypeSerializerConfigSnapshot",),
+    shown_by="o.a.f.api.common.typeutils.TypeSerializerConfigSnapshot",
 )
 OLD_ROW = Rule(
     id="row-of-1-7",
@@ -60,7 +50,7 @@ OLD_ROW = Rule(
     rocksdb=UNREADABLE_ACCESS,
     flink="EOFException",
     remedy="restore it with Flink 1.8 to 1.10 first, and take a savepoint there",
-    evidence=("o.a.f.api.java.typeutils.runtime.RowSerializer$RowSerializerConfigSnapshot",),
+    shown_by="o.a.f.api.java.typeutils.runtime.RowSerializer$RowSerializerConfigSnapshot",
 )
 OLD_KRYO_ROW = Rule(
     id="kryo-row-of-1-10",
@@ -70,55 +60,50 @@ OLD_KRYO_ROW = Rule(
     rocksdb=UNREADABLE_ACCESS,
     flink="KryoException",
     remedy="stay with Flink 1.8 to 1.10, or start the operator without this state",
-    evidence=("o.a.f.types.Row",),
+    shown_by="o.a.f.types.Row",
 )
 OLD_SQL = Rule(
     id="sql-of-1-10",
     change="1.11 or newer: state of a SQL query that Flink 1.9 or 1.10 wrote",
     effect="the whole operator fails when its state file is opened: Flink 1.11 gave the classes of SQL's data other names",
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException",
     remedy="start the query without this state",
-    evidence=("o.a.f.table.runtime.typeutils.BaseRowSerializer$BaseRowSerializerSnapshot",),
+    shown_by="o.a.f.table.runtime.typeutils.BaseRowSerializer$BaseRowSerializerSnapshot",
 )
 OLD_EXTERNAL = Rule(
     id="sql-aggregates-of-1-12",
     change="1.13 or newer: state of a SQL query of Flink 1.12 with values of user-defined or DISTINCT aggregates",
     effect="the whole operator fails when its state file is opened: 1.13 expects one byte more in the snapshot of such a value",
     heap=FAILS_RESTORE,
-    rocksdb=FAILS_RESTORE,
     flink="IOException: Corrupt data, magic number mismatch",
     remedy="start the query without this state",
-    evidence=("o.a.f.table.runtime.typeutils.ExternalSerializer$ExternalSerializerSnapshot",),
+    shown_by="o.a.f.table.runtime.typeutils.ExternalSerializer$ExternalSerializerSnapshot",
 )
 OTHER_FLINK = Rule(
     id="new-job-of-other-flink",
     change="the savepoint of the new job was taken by Flink 1.x, and 2.x restores, or the reverse",
     effect="the new job has other types there: 2.x has serializers for lists, maps and sets in POJOs, 1.x leaves them to Kryo",
     heap=DOUBT,
-    rocksdb=DOUBT,
     remedy="start the new job with the version that restores, and compare with its savepoint",
-    evidence=("pojo-list-field", "o.a.f.api.java.typeutils.TypeExtractor"),
+    shown_by="pojo-list-field o.a.f.api.java.typeutils.TypeExtractor",
 )
 SQL_MEANING = Rule(
     id="sql-meaning",
     change="a query of SQL: its state has types, not the meaning of columns and accumulators",
     effect="an aggregate replaced by another of equal types goes on with wrong numbers (SUM → MAX), and nothing says so",
     heap=RISK,
-    rocksdb=RISK,
     remedy="keep the query, or start it without this state",
-    evidence=("sql-swap-agg-same-type",),
+    shown_by="sql-swap-agg-same-type",
 )
 CEP_PATTERN = Rule(
     id="cep-pattern",
     change="a CEP operator: the names of the pattern's stages are in the values only",
     effect="if a stage was renamed or removed, the job fails when it reads its first partial match",
     heap=RISK,
-    rocksdb=RISK,
     flink="State … does not exist in the NFA",
     remedy="keep the names of all stages while partial matches are stored",
-    evidence=("cep-pattern-changed",),
+    shown_by="cep-pattern-changed",
 )
 
 _FIRST_WITHOUT_CONFIG_SNAPSHOTS = (1, 17)
@@ -126,18 +111,6 @@ _FIRST_WITH_ROW_KINDS = (1, 11)
 _FIRST_WITH_ROW_DATA = (1, 11)
 _LAST_WITHOUT_INPUT_FLAG = (1, 12)
 
-RULES = (
-    SNAPSHOT_GONE,
-    CONFIG_SNAPSHOT,
-    OLD_ROW,
-    OLD_KRYO_ROW,
-    OLD_SQL,
-    OLD_EXTERNAL,
-    CONNECTOR_GONE,
-    OTHER_FLINK,
-    SQL_MEANING,
-    CEP_PATTERN,
-)
 
 _SCALA = "org.apache.flink.api.scala."
 _GONE_PREFIXES = (

@@ -14,26 +14,23 @@ SAME = Rule(
     change="1.x → 2.x: each stored object of Kryo 2 is the same object to Kryo 5, to its last byte",
     effect="the values are the same",
     heap=FINE,
-    rocksdb=FINE,
-    evidence=("kryo-type-object", "kryo-type-optional", "kryo-in-list"),
+    shown_by="kryo-type-object kryo-type-optional kryo-in-list",
 )
 LOST = Rule(
     id="values-lost",
     change="1.x → 2.x: a stored object of Kryo 2 has fewer elements to Kryo 5, which leaves bytes unread",
     effect="elements are lost; no error is raised",
     heap=LOSES,
-    rocksdb=LOSES,
     remedy=_CONVERT,
-    evidence=("kryo-type-arraylist", "kryo-type-linkedlist", "kryo-type-hashmap"),
+    shown_by="kryo-type-arraylist kryo-type-linkedlist kryo-type-hashmap",
 )
 GARBAGE = Rule(
     id="values-garbage",
     change="1.x → 2.x: a stored object of Kryo 2 is another object to Kryo 5",
     effect="other values are read, also in fields behind it; no error is raised",
     heap=LOSES,
-    rocksdb=LOSES,
     remedy=_CONVERT,
-    evidence=("kryo-type-bitset", "kryo-final-boxed", "pojo-duration-field"),
+    shown_by="kryo-type-bitset kryo-final-boxed pojo-duration-field",
 )
 UNREADABLE = Rule(
     id="values-unreadable",
@@ -43,7 +40,7 @@ UNREADABLE = Rule(
     rocksdb=UNREADABLE_ACCESS,
     flink="KryoException, EOFException: Buffer underflow, DateTimeException, IndexOutOfBoundsException",
     remedy=_CONVERT,
-    evidence=("kryo-type-uuid", "kryo-type-locale", "kryo-type-duration"),
+    shown_by="kryo-type-uuid kryo-type-locale kryo-type-duration",
 )
 DAMAGED = Rule(
     id="values-damaged",
@@ -53,16 +50,13 @@ DAMAGED = Rule(
     rocksdb=UNREADABLE_ACCESS,
     flink="EOFException",
     remedy="DELETE the entry with `savepointdb write`, or take the state from an older savepoint",
-    evidence=("o.a.f.runtime.state.heap.HeapSavepointRestoreOperation",),
+    shown_by="o.a.f.runtime.state.heap.HeapSavepointRestoreOperation",
 )
 UNREAD = Rule(
     id="values-unread",
     change="stored values of classes whose fields are not known here",
     effect="whether they can be read is not told by this check",
     heap=RISK,
-    rocksdb=RISK,
     remedy="give the jar of the old job, or describe the classes in a stateInfo file",
-    evidence=("kryo-many-fields", "kryo-serializer-upgrade"),
+    shown_by="kryo-many-fields kryo-serializer-upgrade",
 )
-
-RULES = (SAME, LOST, GARBAGE, UNREADABLE, DAMAGED, UNREAD)

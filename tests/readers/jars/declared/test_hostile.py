@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor.against.jarclasses import JarClasses
+from doctor.jarclasses import JarClasses
 from readers import ClassPath, CorruptDataError, Jar, PojoSerializer, method_signature
 from readers.jars.classfiles.signatures import JavaType
 from readers.jars.declared.queries import queries_in

@@ -69,6 +69,8 @@ class JarClasses:
 
     def extends(self, name: str, ancestor: str) -> bool | None:
         """Return whether a class extends or implements another one; None if that cannot be told."""
+        if not self._packages:
+            return None
         with suppress(UnknownTypeError):
             return self._hierarchy.is_a(name, ancestor)
         return None
@@ -89,3 +91,7 @@ class JarClasses:
         with suppress(ReaderError):
             return self._classes.find(name)
         return None
+
+
+NO_JAR = JarClasses(ClassPath(()))
+"""The classes of a job of which no jar is given: next to nothing can be told."""
