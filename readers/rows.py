@@ -35,7 +35,7 @@ from readers.decode.decoder import Batch
 from readers.decode.outliers import Outlier, Path
 from readers.decode.page import Page
 from readers.errors import CorruptDataError
-from readers.formats.entry import WHOLE_MAP, Entry, StateKind, column_type, value_type
+from readers.formats.entry import WHOLE_MAP, Entry, StateKind, column_type
 from readers.serializers.operators import TtlSerializer, UnshownSerializer
 
 _INDEX = pa.int32()
@@ -304,7 +304,7 @@ def merged_type(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
 def _plain_value(entry: Entry) -> pa.DataType:
     if isinstance(entry.value, TtlSerializer) and not entry.is_raw("value"):
         return entry.value.value.arrow()
-    return value_type(entry)
+    return column_type(entry, "value")
 
 
 def _explode(columns: dict[str, pa.Array], entry: Entry, page: Page) -> NDArray[np.int64] | None:

@@ -474,10 +474,7 @@ def warm() -> None:
     program.expect_end()
     data = np.zeros(4, dtype=np.uint8)
     starts: NDArray[np.int64] = np.zeros((1, 1), dtype=np.int64)
-    page = Page(
-        data=data, starts=starts, ends=starts + 4, key_groups=np.zeros(1, dtype=np.int32), subtask=0, path=""
-    )
-    for _ in Decoder(tree, program.finish()).decode(page):
+    for _ in Decoder(tree, program.finish()).decode(Page.of(data, (starts, starts + 4), 0, 0, "")):
         pass
     numbers = walker(lambda program: program.fixed(4))
     numbers.measure(data, 0, 4, 1, "")

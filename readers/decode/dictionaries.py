@@ -119,14 +119,7 @@ def _numbered(
 
 @kernel
 def number_texts(
-    offsets: int,
-    data: int,
-    size: int,
-    rows: int,
-    numbers: int,
-    firsts: int,
-    records: int,
-    slots: int,
+    offsets: int, data: int, size: int, rows: int, numbers: int, firsts: int, records: int, slots: int
 ) -> int:
     """Number texts; for the arguments see `_numbered`.
 

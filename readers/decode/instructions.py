@@ -78,83 +78,16 @@ or the offset and size of a value in the region around it:
 
 from __future__ import annotations
 
-END = 0
-EXPECT_END = 1
-SEGMENT = 2
-SKIP = 3
-REST = 4
-FIXED1 = 5
-FIXED2 = 6
-FIXED4 = 7
-FIXED8 = 8
-FIXED8_FLIPPED = 9
-BOOLEAN = 10
-STRING = 11
-UTF = 12
-BLOB = 13
-CHAR = 14
-BIG_INTEGER = 15
-BIG_DECIMAL = 16
-MILLIS = 17
-TIMESTAMP = 18
-INSTANT = 19
-LOCAL_DATE = 20
-LOCAL_TIME = 21
-LOCAL_DATE_TIME = 22
-ENUM = 23
-CONSTANT = 24
-STRUCT = 25
-NULL = 26
-NULL_FLAG = 27
-LIST = 28
-LIST_NEXT = 29
-DELIMITED = 30
-DELIMITED_NEXT = 31
-PRIMITIVES = 32
-SWITCH = 33
-CLASS = 34
-MASK = 35
-MASK_NULL = 36
-MASK_KIND = 37
-MASK_END = 38
-MARK = 39
-LENGTH_SUFFIX = 40
-PYTHON = 41
-JUMP = 42
-TEXT = 43
-RAW_BYTES = 44
-SWITCH_I4 = 45
-BLOCKS = 46
-BLOCKS_NEXT = 47
-MASKED_LIST = 48
-ELEMENT_MASKED = 49
-DECIMAL = 50
-TIMESTAMP_DATA = 51
-BINARY = 52
-BINARY_SLOT = 53
-BINARY_END = 54
-ROW = 55
-ROW_KIND = 56
-SLOT_NULL = 57
-SLOT1 = 58
-SLOT2 = 59
-SLOT4 = 60
-SLOT8 = 61
-SLOT_TEXT = 62
-SLOT_BYTES = 63
-SLOT_DECIMAL = 64
-SLOT_TIMESTAMP = 65
-ARRAY = 66
-ELEMENT_NULL = 67
-ARRAY_NEXT = 68
-BINARY_KEYS = 69
-BINARY_VALUES = 70
-MAP_END = 71
-ELEMENTS = 72
-ELEMENTS_NEXT = 73
-KEY_GROUP = 74
-REPEATED = 75
-REPEATED_END = 76
+(
+    END, EXPECT_END, SEGMENT, SKIP, REST, FIXED1, FIXED2, FIXED4, FIXED8, FIXED8_FLIPPED, BOOLEAN, STRING,
+    UTF, BLOB, CHAR, BIG_INTEGER, BIG_DECIMAL, MILLIS, TIMESTAMP, INSTANT, LOCAL_DATE, LOCAL_TIME,
+    LOCAL_DATE_TIME, ENUM, CONSTANT, STRUCT, NULL, NULL_FLAG, LIST, LIST_NEXT, DELIMITED, DELIMITED_NEXT,
+    PRIMITIVES, SWITCH, CLASS, MASK, MASK_NULL, MASK_KIND, MASK_END, MARK, LENGTH_SUFFIX, PYTHON, JUMP,
+    TEXT, RAW_BYTES, SWITCH_I4, BLOCKS, BLOCKS_NEXT, MASKED_LIST, ELEMENT_MASKED, DECIMAL, TIMESTAMP_DATA,
+    BINARY, BINARY_SLOT, BINARY_END, ROW, ROW_KIND, SLOT_NULL, SLOT1, SLOT2, SLOT4, SLOT8, SLOT_TEXT,
+    SLOT_BYTES, SLOT_DECIMAL, SLOT_TIMESTAMP, ARRAY, ELEMENT_NULL, ARRAY_NEXT, BINARY_KEYS, BINARY_VALUES,
+    MAP_END, ELEMENTS, ELEMENTS_NEXT, KEY_GROUP, REPEATED, REPEATED_END,
+) = range(77)  # fmt: skip
 
 # Words of an instruction. An operand has the same word in every instruction that takes it, so that one name serves
 # the builder, the interpreter and what else runs programs; operands that no instruction takes together share a word.
@@ -184,9 +117,8 @@ NANOS_A_UNIT = 3  # of the column
 PADDING = 3  # bytes behind a flag that means null
 
 BEHIND = 4  # the instruction to go on with if there is no value, no element or no further case
-PRECISION_BOUND = (
-    4  # index in `Code.targets` of 10^precision, high and low 64 bits: the number's magnitude is less
-)
+# Index in `Code.targets` of 10^precision, high and low 64 bits: the number's magnitude is less.
+PRECISION_BOUND = 4
 
 WORDS = 5
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+Chosen = slice | NDArray[np.bool_] | NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,21 @@ class Page:
     undivided: bool = False
     first_index: int = 0
 
+    @classmethod
+    def of(
+        cls,
+        data: NDArray[np.uint8],
+        bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
+        key_groups: NDArray[np.int32] | int,
+        subtask: int,
+        path: str,
+    ) -> Page:
+        """Return the page of entries with these starts and ends; of one key group if only its number is given."""
+        starts, ends = bounds
+        if isinstance(key_groups, int):
+            key_groups = np.full(len(starts), key_groups, dtype=np.int32)
+        return cls(data=data, starts=starts, ends=ends, key_groups=key_groups, subtask=subtask, path=path)
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -46,16 +63,16 @@ class Page:
 
     def slice(self, start: int, stop: int) -> Page:
         """Return entries `start` to `stop`, without a copy."""
-        return Page(
-            data=self.data,
-            starts=self.starts[start:stop],
-            ends=self.ends[start:stop],
-            key_groups=self.key_groups[start:stop],
-            subtask=self.subtask,
-            path=self.path,
-            indexes=None if self.indexes is None else self.indexes[start:stop],
-            undivided=self.undivided,
-            first_index=self.first_index,
+        return self.only(slice(start, stop))
+
+    def only(self, chosen: Chosen) -> Page:
+        """Return some of the entries; a slice of them without a copy."""
+        return replace(
+            self,
+            starts=np.ascontiguousarray(self.starts[chosen]),
+            ends=np.ascontiguousarray(self.ends[chosen]),
+            key_groups=np.ascontiguousarray(self.key_groups[chosen]),
+            indexes=None if self.indexes is None else self.indexes[chosen],
         )
 
     def counts(self) -> Iterator[tuple[int, int]]:

@@ -156,6 +156,12 @@ class Entry:
         # Most trees stay as they are, and a savepoint may have thousands of states.
         return replace(self, **changed) if changed else self
 
+    def part(self, name: str) -> Serializer:
+        """Return the serializer of a part that entries of this kind have."""
+        tree: Serializer | None = getattr(self, name)
+        assert tree is not None
+        return tree
+
     def serializers(self) -> Iterator[Serializer]:
         """Yield the roots of its type trees."""
         for _, tree in self._trees():
@@ -187,6 +193,16 @@ class EntryLayout:
         if program.column == NO_COLUMN:
             return nullcontext()
         return program.field(self.names.index(name), name) if name in self.names else program.without_column()
+
+    def emit(self, program: Program, entry: Entry, name: str) -> None:
+        """Declare a part of an entry, and its column; a part without a known end takes all bytes that follow."""
+        with self.column(program, name):
+            program.rest() if entry.is_raw(name) else entry.part(name).emit(program)
+
+    def null(self, program: Program, name: str) -> None:
+        """Declare that a column is null."""
+        with self.column(program, name):
+            program.null()
 
     def decoder(
         self,
@@ -221,25 +237,12 @@ class EntryLayout:
         return program.finish()
 
 
-def value_type(entry: Entry) -> pa.DataType:
-    """Return the column type of one value: bytes if it cannot be decoded."""
-    if entry.value is None or entry.is_raw("value"):
-        return pa.binary()
-    return entry.value.arrow()
-
-
 def column_type(entry: Entry, name: str) -> pa.DataType:
-    """Return the column type of key, namespace or map_key: bytes if it cannot be decoded."""
+    """Return the column type of a part: bytes if it cannot be decoded."""
     serializer: Serializer | None = getattr(entry, name)
     if serializer is None or entry.is_raw(name):
         return pa.binary()
     return serializer.arrow()
-
-
-def emit_namespace(program: Program, layout: EntryLayout, namespace: Serializer) -> None:
-    """Declare a namespace. The byte of VoidNamespace must be 0, and is shown as null."""
-    with layout.column(program, "namespace"):
-        namespace.emit(program)
 
 
 def emit_undescribed(
@@ -278,25 +281,22 @@ def emit_undivided(program: Program, layout: EntryLayout, entry: Entry) -> None:
     )
     for name in layout.names:
         if name != target:
-            with layout.column(program, name):
-                program.null()
+            layout.null(program, name)
     with layout.column(program, target):
         program.rest()
 
 
-def is_ambiguous(key: Serializer, namespace: Serializer) -> bool:
+def is_ambiguous(entry: Entry) -> bool:
     """Return whether a composite key carries lengths: both parts vary.
 
     Flink: CompositeKeySerializationUtils#isAmbiguousKeyPossible.
     """
-    return key.fixed_length < 0 and namespace.fixed_length < 0
+    return entry.part("key").fixed_length < 0 and entry.part("namespace").fixed_length < 0
 
 
 def map_serializer(entry: Entry) -> MapSerializer:
     """Return a MapSerializer of the entry's map keys and values: heap snapshots write whole maps."""
-    assert entry.map_key is not None
-    assert entry.value is not None
-    return MapSerializer(entry.map_key, entry.value)
+    return MapSerializer(entry.part("map_key"), entry.part("value"))
 
 
 def keyed_entry(state: StateMetaInfo, key: Serializer) -> Entry:
@@ -347,25 +347,20 @@ def operator_entry(state: StateMetaInfo) -> Entry:
 
 def state_meta_info(name: str, entry: Entry) -> StateMetaInfo:
     """Return the registration of a state with such entries, as Flink's backends make it."""
-    assert entry.value is not None or entry.kind is StateKind.TIMER
     if entry.kind is StateKind.TIMER:
-        assert entry.key is not None
-        assert entry.namespace is not None
-        timer = TimerSerializer(entry.key, entry.namespace)
+        timer = TimerSerializer(entry.part("key"), entry.part("namespace"))
         return StateMetaInfo(
             name=name, kind=BackendStateType.PRIORITY_QUEUE, options={}, serializers={VALUE: timer}
         )
-    assert entry.value is not None
+    value = entry.part("value")
     if entry.kind in _DISTRIBUTIONS:
         of_keys = {} if entry.map_key is None else {KEY: entry.map_key}
         return StateMetaInfo(
             name=name,
             kind=BackendStateType.BROADCAST if of_keys else BackendStateType.OPERATOR,
             options={DISTRIBUTION_MODE: _DISTRIBUTIONS[entry.kind]},
-            serializers={VALUE: entry.value} | of_keys,
+            serializers={VALUE: value} | of_keys,
         )
-    assert entry.namespace is not None
-    value = entry.value
     if entry.kind is StateKind.LIST:
         value = ListSerializer(value)
     elif entry.kind is StateKind.MAP:
@@ -374,7 +369,7 @@ def state_meta_info(name: str, entry: Entry) -> StateMetaInfo:
         name=name,
         kind=BackendStateType.KEY_VALUE,
         options={KEYED_STATE_TYPE: entry.kind.value},
-        serializers={VALUE: value, NAMESPACE: entry.namespace},
+        serializers={VALUE: value, NAMESPACE: entry.part("namespace")},
     )
 
 

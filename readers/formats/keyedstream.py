@@ -218,12 +218,4 @@ class KeyedStreamSource(HandleSource):
         bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
         data: NDArray[np.uint8] | None = None,
     ) -> Page:
-        starts, ends = bounds
-        return Page(
-            data=body.data if data is None else data,
-            starts=starts,
-            ends=ends,
-            key_groups=np.full(len(starts), body.key_group, dtype=np.int32),
-            subtask=self.subtask,
-            path=body.path,
-        )
+        return Page.of(body.data if data is None else data, bounds, body.key_group, self.subtask, body.path)

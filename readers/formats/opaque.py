@@ -58,14 +58,8 @@ class BytesSource(Source):
             if key_group >= 0 and not selection.wants(key_group):
                 continue
             selection.account(end - start)
-            yield Page(
-                data=stream.span(start, end),
-                starts=np.array([[start]], dtype=np.int64),
-                ends=np.array([[end]], dtype=np.int64),
-                key_groups=np.array([key_group], dtype=np.int32),
-                subtask=self.subtask,
-                path=self.path,
-            )
+            bounds = np.array([[start]], dtype=np.int64), np.array([[end]], dtype=np.int64)
+            yield Page.of(stream.span(start, end), bounds, key_group, self.subtask, self.path)
 
 
 class RawOperatorOpener(Opener[OperatorStreamStateHandle]):
@@ -101,11 +95,7 @@ class CoordinatorOpener(Opener[StreamStateHandle]):
         stream = context.location.open_stream(handle)
         ranges = [(stream, 0, stream.size_bytes, -1)]
         return BytesSource.open(
-            context.subtask,
-            "coordinator state",
-            self.family,
-            ranges,
-            "written by the operator's coordinator",
+            context.subtask, "coordinator state", self.family, ranges, "written by the operator's coordinator"
         )
 
 

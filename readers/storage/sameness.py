@@ -30,11 +30,4 @@ def file_identity(location: SavepointLocation, handle: StreamStateHandle) -> Has
         return (location.url_of(file.location), file.identity, file.start, file.size_bytes)
     with storage_errors(file.path):
         status = os.stat(file.location.path)
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        file.start,
-        file.size_bytes,
-    )
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, file.start, file.size_bytes)

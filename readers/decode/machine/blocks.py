@@ -307,14 +307,7 @@ def _begin_string(data: int, position: int, limit: int, nullable: int) -> tuple[
 
 @subroutine
 def _pass_strings(
-    data: int,
-    base: int,
-    stride: int,
-    passed: int,
-    limits: int,
-    segments: int,
-    nullable: int,
-    positions: int,
+    data: int, base: int, stride: int, passed: int, limits: int, segments: int, nullable: int, positions: int
 ) -> bool:
     """Step over a string of each entry and keep the positions behind it; return False unless all are ASCII and not null."""
     seen = np.int64(0)

@@ -86,6 +86,18 @@ def put1(table: int, memory: int, column: int, value: int) -> bool:
 
 
 @subroutine
+def put_items(table: int, column: int, count: int) -> bool:
+    """Append items without values: to a STRUCT, or to the child of a list, whose values are written on their own."""
+    length = get_field(table, column, LENGTH) + count
+    if length > get_field(table, column, CAPACITY):
+        # The decoder gives more room to columns that are full to the last item.
+        set_field(table, column, LENGTH, get_field(table, column, CAPACITY))
+        return True
+    set_field(table, column, LENGTH, length)
+    return False
+
+
+@subroutine
 def close_variable(table: int, memory: int, column: int, data_length: int) -> bool:
     """Append the item of a VARIABLE column whose data, already written, ends at `data_length`."""
     length = get_field(table, column, LENGTH)

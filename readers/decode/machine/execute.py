@@ -14,7 +14,7 @@ import numpy as np
 
 from readers.compiled.kernel import kernel
 from readers.decode import instructions as op
-from readers.decode.columns import CAPACITY, DATA, DATA_CAPACITY, DATA_LENGTH, LENGTH, VALUES
+from readers.decode.columns import LENGTH, VALUES
 from readers.decode.loads import (
     load_i2,
     load_i4,
@@ -41,8 +41,8 @@ from readers.decode.machine.columns import (
     put8,
     put_bytes,
     put_constant,
+    put_items,
     put_nulls,
-    set_field,
 )
 from readers.decode.machine.decimals import (
     MAX_BIG_INTEGER_BYTES,
@@ -104,12 +104,10 @@ from readers.decode.machine.temporal import (
     put_timestamp,
 )
 from readers.decode.machine.text import (
-    REPLACEMENT,
     is_equal,
-    put_code_point,
+    put_char,
     put_modified_utf8,
     put_string,
-    put_unit,
     put_utf8,
     read_varint,
 )
@@ -244,12 +242,9 @@ def execute(
                     pc = word(instructions, pc, op.BEHIND)
                     continue
             elif opcode == op.STRUCT:
-                if column >= 0:
-                    length = get_field(table, column, LENGTH)
-                    if length >= get_field(table, column, CAPACITY):
-                        status = FULL
-                        break
-                    set_field(table, column, LENGTH, length + 1)
+                if column >= 0 and put_items(table, column, 1):
+                    status = FULL
+                    break
             elif opcode == op.SKIP or opcode == op.KEY_GROUP:
                 if limit - position < word(instructions, pc, op.BYTES):
                     status, detail_a = TOO_SHORT, word(instructions, pc, op.BYTES)
@@ -476,14 +471,10 @@ def execute(
                     break
                 position += 4
                 if column >= 0:
-                    child = column + 1
-                    length = get_field(table, child, LENGTH)
-                    if length + count > get_field(table, child, CAPACITY):
-                        # The decoder gives more room to columns that are full to the last item.
-                        set_field(table, child, LENGTH, get_field(table, child, CAPACITY))
+                    base = get_field(table, column + 1, VALUES) + get_field(table, column + 1, LENGTH) * width
+                    if put_items(table, column + 1, count):
                         status = FULL
                         break
-                    base = get_field(table, child, VALUES) + length * width
                     for index in range(count):
                         if width == 8:
                             store_8(memory, base + index * 8, load_i8(data, position + index * 8))
@@ -493,20 +484,14 @@ def execute(
                             store_2(memory, base + index * 2, load_i2(data, position + index * 2))
                         else:
                             store_1(memory, base + index, load_u1(data, position + index))
-                    set_field(table, child, LENGTH, length + count)
                     if close_list(table, memory, column):
                         status = FULL
                         break
                 position += count * width
             elif opcode == op.CONSTANT:
-                if column >= 0 and put_bytes(
-                    table,
-                    memory,
-                    column,
-                    pool,
-                    word(instructions, pc, op.CONSTANT_OFFSET),
-                    word(instructions, pc, op.CONSTANT_BYTES),
-                ):
+                offset = word(instructions, pc, op.CONSTANT_OFFSET)
+                count = word(instructions, pc, op.CONSTANT_BYTES)
+                if column >= 0 and put_bytes(table, memory, column, pool, offset, count):
                     status = FULL
                     break
             elif opcode == op.ENUM:
@@ -591,19 +576,9 @@ def execute(
                 if limit - position < 2:
                     status, detail_a = TOO_SHORT, 2
                     break
-                if column >= 0:
-                    used = get_field(table, column, DATA_LENGTH)
-                    # A char may be half of a surrogate pair, and is U+FFFD then.
-                    if used + 8 > get_field(table, column, DATA_CAPACITY):
-                        status = FULL
-                        break
-                    base = get_field(table, column, DATA)
-                    at, pending = put_unit(memory, base + used, load_u2(data, position), 0)
-                    if pending:
-                        at = put_code_point(memory, at, REPLACEMENT)
-                    if close_variable(table, memory, column, at - base):
-                        status = FULL
-                        break
+                if column >= 0 and put_char(table, memory, column, load_u2(data, position)):
+                    status = FULL
+                    break
                 position += 2
             elif opcode == op.BIG_INTEGER or opcode == op.BIG_DECIMAL:
                 if limit - position < 4:
@@ -862,13 +837,7 @@ def execute(
                         break
                     high, low = read_two_complement(data, position + padding, count - padding)
                 status = put_decimal128(
-                    table,
-                    memory,
-                    column,
-                    high,
-                    low,
-                    target(targets, at),
-                    target(targets, at + 1),
+                    table, memory, column, high, low, target(targets, at), target(targets, at + 1)
                 )
                 if status != DONE:
                     detail_a = low
@@ -1026,13 +995,7 @@ def execute(
                     high, low = read_two_complement(data, frame(stack, top, FRAME_REGION) + start, count)
                 at = word(instructions, pc, op.PRECISION_BOUND)
                 status = put_decimal128(
-                    table,
-                    memory,
-                    column,
-                    high,
-                    low,
-                    target(targets, at),
-                    target(targets, at + 1),
+                    table, memory, column, high, low, target(targets, at), target(targets, at + 1)
                 )
                 if status != DONE:
                     detail_a = low
@@ -1100,15 +1063,8 @@ def execute(
                     break
             elif opcode == op.MAP_END and column >= 0:
                 # Keys and values were appended beside each other; the struct of both has as many items more.
-                child = column + 1
                 count = load_le_i4(data, frame(stack, top, FRAME_REGION) + 4)
-                length = get_field(table, child, LENGTH) + count
-                if length > get_field(table, child, CAPACITY):
-                    set_field(table, child, LENGTH, get_field(table, child, CAPACITY))
-                    status = FULL
-                    break
-                set_field(table, child, LENGTH, length)
-                if close_list(table, memory, column):
+                if put_items(table, column + 1, count) or close_list(table, memory, column):
                     status = FULL
                     break
             pc += 1

@@ -58,6 +58,19 @@ def put_unit(memory: int, at: int, unit: int, pending: int) -> tuple[int, int]:
 
 
 @subroutine
+def put_char(table: int, memory: int, column: int, unit: int) -> bool:
+    """Append a UTF-16 unit; half of a surrogate pair becomes U+FFFD."""
+    used = get_field(table, column, DATA_LENGTH)
+    if used + 8 > get_field(table, column, DATA_CAPACITY):
+        return True
+    base = get_field(table, column, DATA)
+    at, pending = put_unit(memory, base + used, unit, 0)
+    if pending:
+        at = put_code_point(memory, at, REPLACEMENT)
+    return close_variable(table, memory, column, at - base)
+
+
+@subroutine
 def read_varint(data: int, position: int, limit: int) -> tuple[int, int]:
     """Return an unsigned LEB128 of at most five bytes, and the position behind it; position -1 if there is none."""
     value = 0

@@ -18,9 +18,7 @@ import pyarrow as pa
 from readers.decode.decoder import walker
 from readers.decode.page import Page
 from readers.decode.program import Program
-from readers.errors import (
-    ReaderError,
-)
+from readers.errors import ReaderError
 from readers.formats.changelog.log import SCOPE, Bounds, Changelog, ChangeSet
 from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry
 from readers.keygroups import key_group_of
@@ -66,7 +64,8 @@ def sized_key(logs: Iterable[Changelog]) -> Serializer | None:
     checked = False
     for announcement, changes, indexes in (setting for log in logs for setting in log.settings()):
         entry = keyed_entry(announcement.state, VoidNamespaceSerializer())
-        if entry.kind in _SET_AT_ONCE and not announcement.problem and not _is_raw(entry):
+        is_raw = entry.is_raw("namespace") or entry.is_raw("value")
+        if entry.kind in _SET_AT_ONCE and not announcement.problem and not is_raw:
             # Behind a key of the right length, namespace and value end exactly where the change ends.
             lengths = {length for length in lengths if _fits(length, entry, changes, indexes)}
             checked = True
@@ -79,20 +78,14 @@ def _fits(length: int, entry: Entry, changes: ChangeSet, indexes: Bounds) -> boo
         return False
 
     def emit(program: Program) -> None:
-        assert entry.namespace is not None
-        assert entry.value is not None
-        entry.namespace.emit(program)
-        entry.value.emit(program)
+        entry.part("namespace").emit(program)
+        entry.part("value").emit(program)
 
     try:
         found = walker(emit).measure_each(changes.data, starts, ends, changes.path)
     except ReaderError:
         return False
     return bool((found == ends).all())
-
-
-def _is_raw(entry: Entry) -> bool:
-    return any(entry.is_raw(column) for column in ("namespace", "value"))
 
 
 def _evidence_bits(
@@ -110,14 +103,7 @@ def _evidence_bits(
     seen = set()
     for changes, indexes in samples:
         starts, ends = (bounds[indexes].reshape(-1, 1) for bounds in (changes.starts, changes.ends))
-        page = Page(
-            data=changes.data,
-            starts=starts,
-            ends=ends,
-            key_groups=changes.key_groups[indexes],
-            subtask=0,
-            path=changes.path,
-        )
+        page = Page.of(changes.data, (starts, ends), changes.key_groups[indexes], 0, changes.path)
         try:
             for batch in decoder.decode(page):
                 (keys,) = batch.arrays

@@ -36,10 +36,7 @@ from readers.cursor import Cursor
 from readers.decode.decoder import Decoder, walker
 from readers.decode.page import Page
 from readers.decode.program import Program
-from readers.errors import (
-    CorruptDataError,
-    UnsupportedSerializerError,
-)
+from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.formats.changelog.log import (
     ADD,
     ADD_ELEMENT,
@@ -379,19 +376,14 @@ class PayloadReader:
     """
 
     def __init__(self, entry: Entry, max_parallelism: int) -> None:
-        assert entry.key is not None
-        assert entry.namespace is not None
         self.entry = entry
         self.max_parallelism = max_parallelism
-        self.key = walker(entry.key.emit)
-        self.namespace = walker(entry.namespace.emit)
-        self._element = _optional(
-            entry.kind is not StateKind.MAP and not entry.is_raw("value"), self._emit_element
-        )
-        self._map_entry = _optional(
-            entry.kind is StateKind.MAP and not entry.is_raw("value"), self._emit_map_entry
-        )
-        self._map_key = _optional(entry.kind is StateKind.MAP, self._emit_map_key)
+        self.key = walker(entry.part("key").emit)
+        self.namespace = walker(entry.part("namespace").emit)
+        is_map, is_known = entry.kind is StateKind.MAP, not entry.is_raw("value")
+        self._element = walker(self._emit_element) if is_known and not is_map else None
+        self._map_entry = walker(map_serializer(entry).emit_entry) if is_known and is_map else None
+        self._map_key = walker(entry.part("map_key").emit) if is_map else None
         self.prefix = walker(self._emit_prefix)
 
     def merged_namespaces(self, change: Change) -> list[bytes]:
@@ -433,18 +425,9 @@ class PayloadReader:
 
     def _emit_element(self, program: Program) -> None:
         if self.entry.kind is StateKind.TIMER:
-            assert self.entry.key is not None
-            assert self.entry.namespace is not None
-            TimerSerializer(self.entry.key, self.entry.namespace).emit(program)
+            TimerSerializer(self.entry.part("key"), self.entry.part("namespace")).emit(program)
         elif self.entry.value is not None:
             self.entry.value.emit(program)
-
-    def _emit_map_entry(self, program: Program) -> None:
-        map_serializer(self.entry).emit_entry(program)
-
-    def _emit_map_key(self, program: Program) -> None:
-        assert self.entry.map_key is not None
-        self.entry.map_key.emit(program)
 
     def _emit_prefix(self, program: Program) -> None:
         program.key_group(key_group_bytes(self.max_parallelism))
@@ -502,25 +485,14 @@ def rebase(
         if page.starts.shape[1] == _COMPOSITE_SEGMENTS:
             touched = np.isin(page.key_groups, np.array(list(ranges) + list(waiting), dtype=np.int32))
             if not touched.all():
-                yield _selected(page, ~touched)
+                yield page.only(~touched)
         groups = np.unique(page.key_groups[touched]).tolist()
         for group in [group for group in waiting if group not in groups]:
             yield from replayed.add(group, replay(group, waiting.pop(group), ranges.pop(group, [])))
         for group in groups:
-            waiting.setdefault(group, []).append(_selected(page, page.key_groups == group))
+            waiting.setdefault(group, []).append(page.only(page.key_groups == group))
     for group, pages_of in waiting.items():
         yield from replayed.add(group, replay(group, pages_of, ranges.pop(group, [])))
-
-
-def _selected(page: Page, chosen: NDArray[np.bool_]) -> Page:
-    return Page(
-        data=page.data,
-        starts=np.ascontiguousarray(page.starts[chosen]),
-        ends=np.ascontiguousarray(page.ends[chosen]),
-        key_groups=page.key_groups[chosen],
-        subtask=page.subtask,
-        path=page.path,
-    )
 
 
 def announced_entry(announcement: Announcement, key: Serializer | None) -> Entry:
@@ -588,14 +560,8 @@ class EntryPages:
         """Yield the last page, if there are entries left."""
         if self._keys:
             data, starts, ends = framed(self._keys, self._values)
-            yield Page(
-                data=data,
-                starts=starts,
-                ends=ends,
-                key_groups=np.array(self._key_groups, dtype=np.int32),
-                subtask=self._subtask,
-                path=self._path,
-            )
+            groups = np.array(self._key_groups, dtype=np.int32)
+            yield Page.of(data, (starts, ends), groups, self._subtask, self._path)
             self._keys, self._values, self._key_groups, self._size = [], [], [], 0
 
 
@@ -603,10 +569,6 @@ def _composite_entries(page: Page) -> Iterator[tuple[bytes, bytes]]:
     data = memoryview(page.data)
     for (key, value), (key_end, value_end) in zip(page.starts.tolist(), page.ends.tolist(), strict=True):
         yield bytes(data[key:key_end]), bytes(data[value:value_end])
-
-
-def _optional(wanted: bool, emit: Callable[[Program], None]) -> Decoder | None:
-    return walker(emit) if wanted else None
 
 
 def _items(change: Change, decoder: Decoder, position: int) -> list[bytes]:

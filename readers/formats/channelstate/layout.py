@@ -49,11 +49,7 @@ from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats.entry import Entry, EntryLayout, StateKind
-from readers.metadata import (
-    ChannelOffsets,
-    ChannelStateHandle,
-    OperatorState,
-)
+from readers.metadata import ChannelOffsets, ChannelStateHandle, OperatorState
 from readers.serializers.base import Problem, Serializer
 from readers.serializers.primitives import BasicSerializer, StringSerializer
 from readers.serializers.streaming import StreamElementSerializer
@@ -210,14 +206,9 @@ class Channel:
         # All rows share two headers at the beginning of the buffer, one of records and one of fragments.
         prefix = np.frombuffer(b"\0" + index + b"\1" + index, dtype=np.uint8)
         shift = len(prefix)
-        return Page(
-            data=np.concatenate([prefix, data]),
-            starts=np.stack([headers, starts + shift], axis=1),
-            ends=np.stack([headers + _HEADER_BYTES, ends + shift], axis=1),
-            key_groups=np.full(len(starts), -1, dtype=np.int32),
-            subtask=self.subtask,
-            path=self.path,
-        )
+        begins = np.stack([headers, starts + shift], axis=1)
+        behinds = np.stack([headers + _HEADER_BYTES, ends + shift], axis=1)
+        return Page.of(np.concatenate([prefix, data]), (begins, behinds), -1, self.subtask, self.path)
 
 
 @dataclass
@@ -307,15 +298,12 @@ class InFlightRecords:
 
 def channel_columns(entry: Entry) -> dict[str, pa.DataType]:
     """Return the columns of a record in flight."""
-    assert entry.value is not None
-    return {"value": entry.value.arrow()}
+    return {"value": entry.part("value").arrow()}
 
 
 def emit_channel(program: Program, layout: EntryLayout, entry: Entry) -> None:
     """Emit two segments: channel and element."""
-    assert entry.value is not None
-    with layout.column(program, "value"):
-        entry.value.emit(program)
+    layout.emit(program, entry, "value")
 
 
 def _channels_of(

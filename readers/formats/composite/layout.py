@@ -37,10 +37,8 @@ from readers.formats.entry import (
     EntryLayout,
     StateKind,
     column_type,
-    emit_namespace,
     emit_undescribed,
     is_ambiguous,
-    value_type,
 )
 from readers.formats.keybounds import KeyBounds, checked_bounds
 from readers.keygroups import key_group_bytes
@@ -58,7 +56,7 @@ def composite_columns(entry: Entry) -> dict[str, pa.DataType]:
         return columns | {"value": _TIMESTAMP}
     if entry.kind is StateKind.MAP:
         columns["map_key"] = column_type(entry, "map_key")
-    value = value_type(entry)
+    value = column_type(entry, "value")
     is_list = entry.kind is StateKind.LIST and not entry.is_raw("value")
     columns["value"] = pa.list_(value) if is_list else value
     return columns | {UNDECODED: pa.binary()} if entry.has_undecoded else columns
@@ -77,8 +75,6 @@ def emit_composite(
 
     An undescribed value is shown as bytes; of a list, only the elements from the first undescribed one on, unless `whole`.
     """
-    assert entry.key is not None
-    assert entry.namespace is not None
     program.key_group(key_group_bytes(max_parallelism))
     if entry.kind is StateKind.TIMER:
         _emit_timer(program, layout, entry)
@@ -86,14 +82,12 @@ def emit_composite(
     _emit_key(program, layout, entry)
     program.segment(1)
     if undescribed:
-        assert entry.value is not None
         elements = entry.kind is StateKind.LIST and not whole
-        emit_undescribed(program, layout, emit_element=entry.value.emit if elements else None)
+        emit_undescribed(program, layout, emit_element=entry.part("value").emit if elements else None)
         return
     _emit_value(program, layout, entry)
     if UNDECODED in layout.names:
-        with layout.column(program, UNDECODED):
-            program.null()
+        layout.null(program, UNDECODED)
 
 
 def composite_program(entry: Entry, max_parallelism: int) -> tuple[ColumnTree, Code]:
@@ -106,13 +100,11 @@ def composite_program(entry: Entry, max_parallelism: int) -> tuple[ColumnTree, C
 
 def emit_key_alone(program: Program, layout: EntryLayout, entry: Entry, max_parallelism: int) -> None:
     """Declare the key of an entry, and nothing behind it."""
-    assert entry.key is not None
     program.key_group(key_group_bytes(max_parallelism))
     if entry.kind is StateKind.TIMER:
         with layout.column(program, "value"):
             program.flipped()
-    with layout.column(program, "key"):
-        entry.key.emit(program)
+    layout.emit(program, entry, "key")
 
 
 def encode_key_prefix(entry: Entry, key: object, key_group: int, max_parallelism: int) -> bytes | None:
@@ -128,10 +120,8 @@ def compose_prefix(entry: Entry, key_group: int, key: bytes, namespace: bytes, m
 
     Flink: SerializedCompositeKeyBuilder#buildCompositeKeyNamespace.
     """
-    assert entry.key is not None
-    assert entry.namespace is not None
     group = key_group.to_bytes(key_group_bytes(max_parallelism), "big")
-    if not is_ambiguous(entry.key, entry.namespace):
+    if not is_ambiguous(entry):
         return group + key + namespace
     return group + key + _length_suffix(key) + namespace + _length_suffix(namespace)
 
@@ -163,74 +153,63 @@ def _emit_key(program: Program, layout: EntryLayout, entry: Entry) -> None:
     if entry.is_raw("key") or entry.is_raw("namespace"):
         emit_raw_scope(program, layout, entry)
         if entry.kind is StateKind.MAP:
-            with layout.column(program, "map_key"):
-                program.null()
+            layout.null(program, "map_key")
         return
     # The entries of a map follow each other: where nothing shows their key, its bytes are compared, not read.
     is_repeated = entry.kind is StateKind.MAP and not _SCOPE.intersection(layout.names)
     with program.repeated() if is_repeated else nullcontext():
         emit_scope(program, layout, entry)
     if entry.kind is StateKind.MAP:
-        assert entry.map_key is not None
-        with layout.column(program, "map_key"):
-            program.rest() if entry.is_raw("map_key") else entry.map_key.emit(program)
+        layout.emit(program, entry, "map_key")
     program.expect_end()
 
 
 def emit_raw_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
     """Declare key and namespace if the end of one is not known: that one is shown with all bytes behind it."""
-    assert entry.key is not None
-    with layout.column(program, "key"):
-        program.rest() if entry.is_raw("key") else entry.key.emit(program)
+    layout.emit(program, entry, "key")
     with layout.column(program, "namespace"):
         program.null() if entry.is_raw("key") else program.rest()
 
 
 def emit_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
     """Declare key and namespace, which stand between the key group and the map key."""
-    assert entry.key is not None
-    assert entry.namespace is not None
-    ambiguous = is_ambiguous(entry.key, entry.namespace)
+    ambiguous = is_ambiguous(entry)
     if ambiguous:
         # The length behind the key counts from here; it is checked, not needed: the key's serializer knows where it ends.
         program.mark()
-    with layout.column(program, "key"):
-        entry.key.emit(program)
+    layout.emit(program, entry, "key")
     if ambiguous:
         program.length_suffix()
-    emit_namespace(program, layout, entry.namespace)
+    layout.emit(program, entry, "namespace")
     if ambiguous:
         program.length_suffix()
 
 
 def _emit_value(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    assert entry.value is not None
+    value = entry.part("value")
     with layout.column(program, "value"):
         if entry.kind is StateKind.MAP:
             # Behind the flag of a null value stand the bytes, if any, that the serializer writes for null.
             with program.nullable(null_flag=True):
-                program.rest() if entry.is_raw("value") else entry.value.emit(program)
+                program.rest() if entry.is_raw("value") else value.emit(program)
                 program.expect_end()
         elif entry.is_raw("value"):
             program.rest()
         elif entry.kind is StateKind.LIST:
             with program.delimited():
-                entry.value.emit(program)
+                value.emit(program)
         else:
-            entry.value.emit(program)
+            value.emit(program)
             program.expect_end()
 
 
 def _emit_timer(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    assert entry.key is not None
-    assert entry.namespace is not None
     with layout.column(program, "value"):
         # Flink inverts the sign of timestamps so that RocksDB's order of bytes is the order of time.
         program.flipped()
     if entry.is_raw("key") or entry.is_raw("namespace"):
         emit_raw_scope(program, layout, entry)
         return
-    with layout.column(program, "key"):
-        entry.key.emit(program)
-    emit_namespace(program, layout, entry.namespace)
+    layout.emit(program, entry, "key")
+    layout.emit(program, entry, "namespace")
     program.expect_end()

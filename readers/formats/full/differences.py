@@ -58,24 +58,14 @@ class _Entries:
     def add(self, side: Side, positions: Positions, key_group: int) -> None:
         """Add entries of a key group."""
         starts, ends = bounds(side.data, positions)
-        groups = np.full(len(positions), key_group, dtype=np.int32)
         if int((ends[:, 1] - starts[:, 0]).sum()) > _MOST_COPIED_BYTES:
-            self._large.append(
-                Page(
-                    data=side.data,
-                    starts=starts,
-                    ends=ends,
-                    key_groups=groups,
-                    subtask=self._subtask,
-                    path=side.path,
-                )
-            )
+            self._large.append(Page.of(side.data, (starts, ends), key_group, self._subtask, side.path))
             return
         data = copied(side.data, starts, ends)
         self._bytes.append(data)
         self._starts.append(starts + self.size_bytes)
         self._ends.append(ends + self.size_bytes)
-        self._groups.append(groups)
+        self._groups.append(np.full(len(positions), key_group, dtype=np.int32))
         self._path = f"{side.path}, entries that differ"
         self.size_bytes += len(data)
 
@@ -83,16 +73,9 @@ class _Entries:
         """Return what was collected, and begin anew."""
         pages = list(self._large)
         if self._bytes:
-            pages.append(
-                Page(
-                    data=np.concatenate(self._bytes),
-                    starts=np.concatenate(self._starts),
-                    ends=np.concatenate(self._ends),
-                    key_groups=np.concatenate(self._groups),
-                    subtask=self._subtask,
-                    path=self._path,
-                )
-            )
+            found = np.concatenate(self._starts), np.concatenate(self._ends)
+            groups = np.concatenate(self._groups)
+            pages.append(Page.of(np.concatenate(self._bytes), found, groups, self._subtask, self._path))
         self._clear()
         return tuple(pages)
 

@@ -261,14 +261,8 @@ class FullSource(KeyedStreamSource, CompositeSource):
                 for key_group, windows in group_windows.items()
             }
             for key_group, (data, starts, ends) in in_rounds(searches):
-                yield Page(
-                    data=data,
-                    starts=starts,
-                    ends=ends,
-                    key_groups=np.full(len(starts), key_group, dtype=np.int32),
-                    subtask=self.subtask,
-                    path=group_windows[key_group].path,
-                )
+                path = group_windows[key_group].path
+                yield Page.of(data, (starts, ends), key_group, self.subtask, path)
 
     def _windows(self, regions: list[tuple[int, int, int]]) -> Iterator[dict[int, Windows]]:
         """Yield key groups that are searched at the same time, with their bytes: few as windows, many one by one."""

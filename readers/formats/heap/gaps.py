@@ -139,14 +139,8 @@ class Gaps:
         if decoder is None or entry.key is None:
             return True
         column = np.array(starts, dtype=np.int64).reshape(-1, 1)
-        page = Page(
-            data=region.data,
-            starts=column,
-            ends=np.full_like(column, region.limit),
-            key_groups=np.full(len(column), region.key_group, dtype=np.int32),
-            subtask=0,
-            path=self._path,
-        )
+        bounds = column, np.full_like(column, region.limit)
+        page = Page.of(region.data, bounds, region.key_group, 0, self._path)
         try:
             keys = [key for batch in decoder.decode(page) for key in _python_values(batch.arrays[0])]
         except ReaderError:

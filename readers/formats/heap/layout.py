@@ -42,7 +42,6 @@ from readers.formats.entry import (
     column_type,
     emit_undescribed,
     map_serializer,
-    value_type,
 )
 from readers.formats.full.layout import is_key_group
 from readers.formats.heap.entries import EntryReader, PartialEntry, element_of
@@ -65,7 +64,7 @@ def heap_columns(entry: Entry) -> dict[str, pa.DataType]:
     if entry.kind is StateKind.MAP:
         columns[WHOLE_MAP] = _list_of_entries(entry)
     else:
-        value = value_type(entry)
+        value = column_type(entry, "value")
         columns["value"] = pa.list_(value) if entry.kind is StateKind.LIST else value
     return columns | {UNDECODED: pa.binary()} if entry.is_open else columns
 
@@ -105,8 +104,7 @@ def emit_heap(
     else:
         _emit_parts(program, layout, entry, _parts(entry))
     if entry.is_open:
-        with layout.column(program, UNDECODED):
-            program.null()
+        layout.null(program, UNDECODED)
 
 
 def emit_namespace_alone(program: Program, layout: EntryLayout, entry: Entry) -> None:
@@ -153,18 +151,15 @@ def _emit_parts(program: Program, layout: EntryLayout, entry: Entry, parts: Sequ
 
 def _emit_part(program: Program, entry: Entry, name: str) -> None:
     if name != "value":
-        serializer = entry.key if name == "key" else entry.namespace
-        assert serializer is not None
-        serializer.emit(program)
+        entry.part(name).emit(program)
     elif entry.kind is StateKind.TIMER:
         # TimerSerializer inverts the sign, so that the bytes of timers sort by time.
         program.flipped()
     elif entry.kind is StateKind.MAP:
         map_serializer(entry).emit(program)
     else:
-        assert entry.value is not None
         with program.list() if entry.kind is StateKind.LIST else nullcontext():
-            entry.value.emit(program)
+            entry.part("value").emit(program)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,15 +25,15 @@ from readers.decode.columns import ColumnTree
 from readers.decode.decoder import walker
 from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError, UnsupportedSerializerError
-from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, emit_undescribed, value_type
+from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, emit_undescribed
 from readers.formats.snappy import decompress
 
 
 def operator_columns(entry: Entry) -> dict[str, pa.DataType]:
     """Return the columns of an element or of a broadcast entry."""
     if entry.kind is StateKind.BROADCAST:
-        return {"map_key": column_type(entry, "map_key"), "value": value_type(entry)}
-    columns = {"value": value_type(entry)}
+        return {"map_key": column_type(entry, "map_key"), "value": column_type(entry, "value")}
+    columns = {"value": column_type(entry, "value")}
     return columns | {UNDECODED: pa.binary()} if entry.is_open else columns
 
 
@@ -42,27 +42,21 @@ def emit_operator(program: Program, layout: EntryLayout, entry: Entry, *, undesc
 
     A part without a known end takes all bytes that follow.
     """
-    assert entry.value is not None
     if entry.kind is StateKind.BROADCAST:
-        assert entry.map_key is not None
-        with layout.column(program, "map_key"):
-            program.rest() if entry.is_raw("map_key") else entry.map_key.emit(program)
-        with layout.column(program, "value"):
-            if entry.is_raw("map_key"):
-                program.null()
-            else:
-                program.rest() if entry.is_raw("value") else entry.value.emit(program)
+        layout.emit(program, entry, "map_key")
+        if entry.is_raw("map_key"):
+            layout.null(program, "value")
+        else:
+            layout.emit(program, entry, "value")
         return
     if undescribed:
         emit_undescribed(program, layout)
         return
-    with layout.column(program, "value"):
-        program.rest() if entry.is_raw("value") else entry.value.emit(program)
+    layout.emit(program, entry, "value")
     # An element fills its segment exactly: bytes left over mean that the serializer is not the one that wrote it.
     program.expect_end()
     if entry.is_open:
-        with layout.column(program, UNDECODED):
-            program.null()
+        layout.null(program, UNDECODED)
 
 
 def operator_program(entry: Entry) -> tuple[ColumnTree, Code]:

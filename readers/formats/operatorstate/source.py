@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -111,15 +111,7 @@ class OperatorSource(Source):
                 data, int(starts[0, 0]), int(ends[0, 0]), entry, self.path
             )
             indexes = None
-        yield Page(
-            data=data,
-            starts=starts,
-            ends=ends,
-            key_groups=np.full(len(starts), -1, dtype=np.int32),
-            subtask=self.subtask,
-            path=self.path,
-            indexes=indexes,
-        )
+        yield replace(Page.of(data, (starts, ends), -1, self.subtask, self.path), indexes=indexes)
 
     def beginning(self, state: StateName, most_bytes: int) -> Beginning:
         entries: list[tuple[bytes]] = []

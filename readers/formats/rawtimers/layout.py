@@ -21,17 +21,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.cursor import Cursor
-from readers.decode.decoder import Decoder, walker
+from readers.decode.decoder import walker
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, UnsupportedVersionError
-from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, emit_namespace
+from readers.formats.entry import Entry, EntryLayout, StateKind, column_type
 from readers.formats.keybounds import KeyBounds
 from readers.javaio import STREAM_HEADER, read_object
 from readers.serializers.base import Serializer
@@ -101,10 +102,10 @@ def read_raw_timers(data: NDArray[np.uint8], position: int, limit: int, path: st
         service = cursor.utf("timer service")
         key, namespace = _SERIALIZERS[version](cursor)
         entry = Entry(kind=StateKind.TIMER, key=key, namespace=namespace)
-        walker = _walker(entry)
+        walked = walker(partial(emit_raw_timer, layout=EntryLayout({}), entry=entry))
         for domain in ("EVENT", "PROCESSING"):
             count = cursor.count("timers")
-            starts, ends = walker.measure(data, cursor.position, limit, count, path)
+            starts, ends = walked.measure(data, cursor.position, limit, count, path)
             cursor.position = int(ends[-1, 0]) if count else cursor.position
             yield RawTimers(service=service, domain=domain, entry=entry, starts=starts, ends=ends)
     if cursor.remaining:
@@ -150,11 +151,9 @@ def raw_timer_columns(entry: Entry) -> dict[str, pa.DataType]:
 
 def emit_raw_timer(program: Program, layout: EntryLayout, entry: Entry) -> None:
     """Emit one segment: key, namespace, timestamp."""
-    assert entry.key is not None
-    assert entry.namespace is not None
-    with layout.column(program, "key"):
-        entry.key.emit(program)
-    emit_namespace(program, layout, entry.namespace)
+    for name in ("key", "namespace"):
+        with layout.column(program, name):
+            entry.part(name).emit(program)
     with layout.column(program, "value"):
         # Managed timers invert the sign, so that their bytes sort by time; these are plain longs.
         program.fixed(8)
@@ -162,21 +161,13 @@ def emit_raw_timer(program: Program, layout: EntryLayout, entry: Entry) -> None:
 
 def raw_key_bounds(entry: Entry) -> KeyBounds | None:
     """Return what finds keys in timers, where they come first."""
-    assert entry.key is not None
-    key = walker(entry.key.emit)
+    key = walker(entry.part("key").emit)
 
     def bounds(page: Page) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         starts = page.starts[:, 0]
         return starts, key.measure_each(page.data, starts, page.ends[:, 0], page.path)
 
     return bounds
-
-
-def _walker(entry: Entry) -> Decoder:
-    layout = EntryLayout({})
-    program = Program(layout.tree, enabled=False)
-    emit_raw_timer(program, layout, entry)
-    return Decoder(layout.tree, program.finish())
 
 
 _SERIALIZERS: dict[int, Callable[[Cursor], tuple[Serializer, Serializer]]] = {

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
 import pyarrow as pa
 
 from readers.decode.page import Page
@@ -82,14 +81,7 @@ class RawTimerSource(Source):
             selection.account(end - start)
             for timers in rawtimers.read_raw_timers(data, start, end, self.path):
                 if _timer_state(timers) == state and len(timers.starts):
-                    yield Page(
-                        data=data,
-                        starts=timers.starts,
-                        ends=timers.ends,
-                        key_groups=np.full(len(timers.starts), key_group, dtype=np.int32),
-                        subtask=self.subtask,
-                        path=self.path,
-                    )
+                    yield Page.of(data, (timers.starts, timers.ends), key_group, self.subtask, self.path)
 
     def own_size(self, state: StateName, share: float) -> StateSize:
         if self.stream.is_remote:

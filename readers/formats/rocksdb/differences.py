@@ -86,11 +86,7 @@ class _Comparison:
     """The comparison of one column family of two instances."""
 
     def __init__(
-        self,
-        before: RocksInstance,
-        after: RocksInstance,
-        families: Families,
-        account: Callable[[int], None],
+        self, before: RocksInstance, after: RocksInstance, families: Families, account: Callable[[int], None]
     ) -> None:
         self._before = before
         self._after = after

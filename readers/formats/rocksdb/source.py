@@ -195,14 +195,8 @@ class RocksSource(FilesSource):
     def _page(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], width: int
     ) -> Page:
-        return Page(
-            data=data,
-            starts=starts,
-            ends=ends,
-            key_groups=_key_groups(data, starts[:, 0], width),
-            subtask=self.subtask,
-            path=self.path,
-        )
+        groups = _key_groups(data, starts[:, 0], width)
+        return Page.of(data, (starts, ends), groups, self.subtask, self.path)
 
     def _ranges(
         self, state: StateName, selection: Selection, width: int

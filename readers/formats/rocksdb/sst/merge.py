@@ -12,9 +12,24 @@ has a cursor. Entries come by user key ascending, then by sequence number descen
 
 The merge is one compiled function over memory that Python owns. It returns when it needs more memory, the next bytes of a file, or
 a library to decompress a block, and continues at the same point when it is called again. Its state is two tables of int64: the
-merge (the second list of constants below), and a cursor per run:
+merge, and a cursor per run:
 
-| field | meaning |
+| field of the merge | meaning |
+|---|---|
+| CURSORS RUNS STARTED | address of the cursors; how many; how many are at their first entry |
+| HEAP HEAP_SIZE | address of cursor numbers, a binary heap: number 0 is the cursor with the least key |
+| ADVANCING | 1 while the cursor on top moves on: it may have to wait for bytes |
+| FIRST FIRST_BYTES BEHIND BEHIND_BYTES | address and length of the first wanted key, and of the key behind the last; -1 for no end |
+| CURRENT CURRENT_BYTES | the current key, in the page or in CURRENT_COPY; -1 before the first |
+| IS_OPEN | 1 if older entries of the current key count |
+| CURRENT_COPY | memory for the current key, as large as the largest cursor's |
+| OPERANDS … | memory for operands, newest first, each with its length behind it; bytes used, number |
+| PAGE … STARTS ENDS PAGE_ENTRIES MAX_PAGE_ENTRIES | memory for keys and values; int64 (entries, 2) |
+| WHICH DETAIL | the number of the cursor that needs something; how many bytes |
+| SCRATCH | address of 64 bytes |
+| KEYS_ONLY | 1 to leave values out, except those that are joined of operands; ALL_KEYS to put every key, deleted ones too |
+
+| field of a cursor | meaning |
 |---|---|
 | KEY KEY_CAPACITY KEY_BYTES | the internal key of the current entry: memory, capacity, length |
 | ORDER | the last eight bytes of the key: sequence << 8, type |
@@ -25,6 +40,14 @@ merge (the second list of constants below), and a cursor per run:
 | CHECKSUM CAN_MERGE | properties of the table |
 | SEEKING | 1 as long as keys less than the first wanted one may come |
 | EXHAUSTED | 1 if no window follows |
+
+| it returns | because |
+|---|---|
+| PAGE_FULL | an entry of DETAIL bytes has no room |
+| NEED_WINDOW | the cursor is at the end of its window of the file |
+| NEED_PLAIN NEED_LIBRARY | a block has DETAIL plain bytes; a library has to decompress it into PLAIN |
+| NEED_KEY NEED_OPERANDS | a key, or operands with their lengths, have DETAIL bytes |
+| UNKNOWN CORRUPT | a type of entry or a compression that our reader does not know; bytes that contradict the format |
 
 RocksDB: MergingIterator, DBIter, StringAppendTESTOperator.
 """
@@ -50,72 +73,28 @@ from readers.formats.rocksdb.sst.compression import (
 from readers.formats.rocksdb.sst.words import compare_bytes, copy_words
 
 # The fields of a cursor.
-KEY = 0
-KEY_CAPACITY = 1
-KEY_BYTES = 2
-ORDER = 3
-VALUE = 4
-VALUE_BYTES = 5
-POSITION = 6
-END = 7
-RAW = 8
-HANDLES = 9
-BLOCKS = 10
-BLOCK = 11
-PLAIN = 12
-PLAIN_CAPACITY = 13
-READY = 14
-CHECKSUM = 15
-CAN_MERGE = 16
-SEEKING = 17
-EXHAUSTED = 18
+(
+    KEY, KEY_CAPACITY, KEY_BYTES, ORDER, VALUE, VALUE_BYTES, POSITION, END, RAW, HANDLES, BLOCKS, BLOCK,
+    PLAIN, PLAIN_CAPACITY, READY, CHECKSUM, CAN_MERGE, SEEKING, EXHAUSTED,
+) = range(19)  # fmt: skip
 CURSOR_FIELDS = 20
 
 # The fields of the merge.
-CURSORS = 0  # address of the cursors
-RUNS = 1  # how many
-STARTED = 2  # how many cursors are at their first entry
-HEAP = 3  # address of cursor numbers, a binary heap: number 0 is the cursor with the least key
-HEAP_SIZE = 4
-ADVANCING = 5  # 1 while the cursor on top moves on: it may have to wait for bytes
-FIRST = 6  # address of the first wanted key
-FIRST_BYTES = 7
-BEHIND = 8  # address of the key behind the last wanted one
-BEHIND_BYTES = 9  # -1 for no end
-CURRENT = 10  # address of the current key, in the page or in CURRENT_COPY
-CURRENT_BYTES = 11  # -1 before the first key
-IS_OPEN = 12  # 1 if older entries of the current key count
-CURRENT_COPY = 13  # memory for the current key, as large as the largest cursor's
-OPERANDS = 14  # memory for operands, newest first, each with its length behind it
-OPERANDS_CAPACITY = 15
-OPERANDS_USED = 16
-OPERANDS_COUNT = 17
-PAGE = 18  # memory for keys and values
-PAGE_CAPACITY = 19
-PAGE_USED = 20
-STARTS = 21  # address of int64 (entries, 2)
-ENDS = 22
-PAGE_ENTRIES = 23
-MAX_PAGE_ENTRIES = 24
-WHICH = 25  # the number of the cursor that needs something
-DETAIL = 26  # how many bytes are needed
-SCRATCH = 27  # address of 64 bytes
-KEYS_ONLY = 28  # 1 to leave values out, except those that are joined of operands; ALL_KEYS to put every key, deleted ones too
+(
+    CURSORS, RUNS, STARTED, HEAP, HEAP_SIZE, ADVANCING, FIRST, FIRST_BYTES, BEHIND, BEHIND_BYTES, CURRENT,
+    CURRENT_BYTES, IS_OPEN, CURRENT_COPY, OPERANDS, OPERANDS_CAPACITY, OPERANDS_USED, OPERANDS_COUNT, PAGE,
+    PAGE_CAPACITY, PAGE_USED, STARTS, ENDS, PAGE_ENTRIES, MAX_PAGE_ENTRIES, WHICH, DETAIL, SCRATCH,
+    KEYS_ONLY,
+) = range(29)  # fmt: skip
 MERGE_FIELDS = 29
 
 ALL_KEYS = 2
 
 # Why the merge returns.
-DONE = 0
-PAGE_FULL = 1  # an entry of DETAIL bytes has no room
-NEED_WINDOW = 2  # the cursor is at the end of its window of the file
-NEED_PLAIN = 3  # a block has DETAIL plain bytes
-NEED_LIBRARY = 4  # a block of DETAIL plain bytes that is to be decompressed into PLAIN
-NEED_KEY = 5  # a key has DETAIL bytes
-NEED_OPERANDS = 6  # operands and their lengths have DETAIL bytes
-UNKNOWN = 7  # a type of entry or a compression that our reader does not know
-CORRUPT = 8  # bytes that contradict the format
-WRONG_CHECKSUM = 9
+(
+    DONE, PAGE_FULL, NEED_WINDOW, NEED_PLAIN, NEED_LIBRARY, NEED_KEY, NEED_OPERANDS, UNKNOWN, CORRUPT,
+    WRONG_CHECKSUM,
+) = range(10)  # fmt: skip
 
 _MOVED = 0
 _AT_END = 10

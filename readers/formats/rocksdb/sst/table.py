@@ -30,13 +30,7 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError
-from readers.formats.rocksdb.sst.blocks import (
-    SEQUENCE_BYTES,
-    TRAILER_BYTES,
-    Keys,
-    block_pairs,
-    index_handles,
-)
+from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES, Keys, block_pairs, index_handles
 from readers.formats.rocksdb.sst.checksums import CHECKSUMS, block_checksum
 from readers.formats.rocksdb.sst.compression import (
     LZ4,
@@ -274,12 +268,7 @@ class Table:
                     opened.keep(int(handles[one, 0]), int(ends[last] - handles[one, 0]))
 
     def _index(
-        self,
-        opened: TableFile,
-        handle: BlockHandle,
-        first: bytes,
-        behind: bytes | None,
-        keys: Keys | None,
+        self, opened: TableFile, handle: BlockHandle, first: bytes, behind: bytes | None, keys: Keys | None
     ) -> NDArray[np.int64]:
         block, length = self.index_blocks.block(self.identity, opened, handle, self.checksum)
         found = index_handles(
@@ -298,11 +287,7 @@ class Table:
 
 
 def read_table(
-    files: Files,
-    path: str,
-    expected: DataFile,
-    index_blocks: IndexBlocks,
-    identity: Hashable | None = None,
+    files: Files, path: str, expected: DataFile, index_blocks: IndexBlocks, identity: Hashable | None = None
 ) -> Table:
     """Read footer, properties and range tombstones of a table.
 
