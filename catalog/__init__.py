@@ -5,19 +5,19 @@ In: paths of savepoints, or of folders that hold several. Out: databases, tables
 Reading order:
 
     discovery.py    finds savepoints and checkpoints under a root
-    naming.py       the names of databases and tables; the labels of roots
+    naming.py       the names of databases and tables; the labels of roots; what clusters say of jobs
     references.py   savepoints and states, to be opened again in any process
     roots.py        the databases under roots, and those that one user may see
     aliases.py      all other names by which a database is called: those that follow a job, as `latest`
     catalog.py      Catalog: all databases; `connect`
     database.py     Database: one savepoint, its age and its tables
-    jobs/           the savepoints of one job, and their history as tables
+    history.py      the savepoints of one job, and their history as tables
     savepointtables.py  the tables of an open savepoint, by name
     table.py        Table; the tables that need no state
     statetables.py  the tables of states: one state, all states of an operator, timers
     changedtables.py  tables of states with places and changes, for statements that write
     sqlviews.py     the states of SQL jobs, with a column a field
-    facts/          the rows of StateMeta, operators, files, source_offsets, restore_check, required_classes
+    facts.py        the rows of StateMeta, operators, files, source_offsets; restore_check, required_classes are made above
     xray.py         the rows of xray and of the tables about keys
     wide/           the keyed states of an operator side by side
     upstream.py     the names of Flink's own State Catalog
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
         NoSuchTableError,
         NotAKeyError,
     )
-    from catalog.jobs.facts import CheckpointFacts, JobFacts
-    from catalog.jobs.history import HistoryDatabase, Job
+    from catalog.history import HistoryDatabase, Job
     from catalog.keys import (
         ENTRIES,
         Key,
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
         unread_operators,
         value_of_text,
     )
+    from catalog.naming import CheckpointFacts, JobFacts
     from catalog.scan import Predicate, Scan, Split
     from catalog.table import FactsTable, PlannedTable, Table
 
@@ -77,8 +77,8 @@ _HOMES = {
     "catalog.errors": (
         "CatalogError NoSuchColumnError NoSuchDatabaseError NoSuchJobError NoSuchTableError NotAKeyError"
     ),
-    "catalog.jobs.facts": "CheckpointFacts JobFacts",
-    "catalog.jobs.history": "HistoryDatabase Job",
+    "catalog.naming": "CheckpointFacts JobFacts",
+    "catalog.history": "HistoryDatabase Job",
     "catalog.keys": (
         "ENTRIES Key KeyedState entries_of key_of keyed_states parse_key shown_key "
         "unread_operators value_of_text"

@@ -30,7 +30,7 @@ from itertools import groupby
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from catalog.database import Database
-from catalog.jobs.history import HistoryDatabase, Job
+from catalog.history import HistoryDatabase, Job
 from catalog.naming import SEPARATOR, database_name
 from catalog.table import TableOwner
 from readers import ReaderError

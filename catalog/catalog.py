@@ -27,9 +27,8 @@ from catalog.errors import (
     NoSuchJobError,
     near_names,
 )
-from catalog.jobs.facts import JobFacts, KnownFacts
-from catalog.jobs.history import HISTORY, Histories, HistoryDatabase, Job, jobs_of
-from catalog.naming import SEPARATOR, Root
+from catalog.history import HISTORY, Histories, HistoryDatabase, Job, jobs_of
+from catalog.naming import SEPARATOR, JobFacts, KnownFacts, Root
 from catalog.roots import (
     DatabaseSource,
     KnownDatabases,

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from catalog.cache.files import ListedTable, listing_key, outline_key
 from catalog.cache.states import StateCache
-from catalog.jobs.facts import NO_FACTS, CheckpointFacts, KnownFacts
-from catalog.naming import JobPlace, folders_above, job_place
+from catalog.naming import NO_FACTS, CheckpointFacts, JobPlace, KnownFacts, folders_above, job_place
 from catalog.references import SavepointReference, is_gone, open_savepoint, outline_of
 from catalog.scan import Predicate
 from catalog.table import Table, TableOwner
@@ -193,7 +192,7 @@ class Database(TableOwner):
         Raises:
             ReaderError: it cannot be opened.
         """
-        from catalog.facts.statemeta import damaged_files  # heavy, as what opens a savepoint is
+        from catalog.facts import damaged_files  # heavy, as what opens a savepoint is
 
         return damaged_files(self.savepoint)
 

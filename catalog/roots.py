@@ -24,10 +24,10 @@ from catalog.cache.states import StateCache
 from catalog.database import Database
 from catalog.discovery import DiscoveredSavepoint, find_savepoints, modified_at
 from catalog.errors import DuplicateDatabaseError, InvalidDatabaseNameError, NoSuchDatabaseError
-from catalog.jobs.facts import KnownFacts
 from catalog.naming import (
     SEPARATOR,
     JobPlace,
+    KnownFacts,
     Root,
     database_name,
     folders_above,

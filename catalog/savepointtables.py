@@ -16,15 +16,11 @@ import pyarrow as pa
 import readers
 from catalog.cache.states import StateCache
 from catalog.errors import NoSuchTableError
-from catalog.facts.restorecheck import (
-    REQUIRED_CLASSES,
-    RESTORE_CHECK,
-    required_class_rows,
-    restore_check_rows,
-)
-from catalog.facts.statemeta import (
+from catalog.facts import (
     FILES,
     OPERATORS,
+    REQUIRED_CLASSES,
+    RESTORE_CHECK,
     STATE_META,
     file_rows,
     operator_rows,
@@ -35,7 +31,7 @@ from catalog.naming import unique_names
 from catalog.references import SavepointReference
 from catalog.sqlviews import View, ViewTable, view_of
 from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
-from catalog.table import FactsTable, ReadFactsTable, Table
+from catalog.table import FactsTable, ReadFactsTable, Table, rows_from_above
 from catalog.wide.table import WideTable
 from readers import Operator, ReaderError, Savepoint, State, StateKind, is_keyed
 
@@ -258,22 +254,15 @@ class SavepointTables:
         )
 
     def _checks(self) -> Iterator[Table]:
-        savepoint, uids = self.savepoint, self._uids
-
-        def restore_check() -> pa.RecordBatch:
+        def rows(name: str) -> pa.RecordBatch:
             self._read_ahead()
-            return restore_check_rows(savepoint, uids)
+            return rows_from_above(name, self.savepoint, self._uids)
 
-        def required_classes() -> pa.RecordBatch:
-            self._read_ahead()
-            return required_class_rows(savepoint, uids)
-
-        yield FactsTable(
-            RESTORE_CHECK_NAME, "what a restore by Flink 2.3 does to each state", RESTORE_CHECK, restore_check
-        )
-        yield FactsTable(
-            REQUIRED_CLASSES_NAME, "the classes that a restore needs", REQUIRED_CLASSES, required_classes
-        )
+        for name, comment, schema in (
+            (RESTORE_CHECK_NAME, "what a restore by Flink 2.3 does to each state", RESTORE_CHECK),
+            (REQUIRED_CLASSES_NAME, "the classes that a restore needs", REQUIRED_CLASSES),
+        ):
+            yield FactsTable(name, comment, schema, partial(rows, name))
 
     def _xray(self) -> Iterator[Table]:
         # Heavy: they read in ways that no other table does.

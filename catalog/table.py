@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.cache.files import ListedTable
-from catalog.errors import NoSuchColumnError
+from catalog.errors import CatalogError, NoSuchColumnError
 from catalog.scan import ANYTHING, FactsSplit, Predicate, Scan
 from readers import ReaderError
 
 if TYPE_CHECKING:
-    from readers import StateSize
+    from readers import Savepoint, StateSize
 
 
 def schema_of(columns: str, **types: pa.DataType) -> pa.Schema:
@@ -40,6 +40,27 @@ _TYPES = {
     "int": pa.int32(),
     "timestamp": pa.timestamp("ms"),
 }
+
+
+MadeAbove = Callable[["Savepoint", Mapping[str, str]], pa.RecordBatch]
+"""Makes the rows of a table of facts from a savepoint and from the uids that are given for its operators."""
+_MADE_ABOVE: dict[str, MadeAbove] = {}
+
+
+def make_above(table: str, make: MadeAbove) -> None:
+    """Let a room above make the rows of a table of facts: the catalog has the table, and does not know its facts."""
+    _MADE_ABOVE[table] = make
+
+
+def rows_from_above(table: str, savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:
+    """Return the rows of a table that a room above makes.
+
+    Raises:
+        CatalogError: no such room is imported.
+    """
+    if table not in _MADE_ABOVE:
+        raise CatalogError(f"expected a program that makes the rows of {table}, found the catalog alone")
+    return _MADE_ABOVE[table](savepoint, uids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.facts.statemeta import OPERATORS
+from catalog.facts import OPERATORS
 from catalog.references import SavepointReference
 from catalog.scan import ANYTHING, DerivedSplit, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import StateTable, TableState, UnreadOperator

@@ -79,6 +79,21 @@ FLOORS = {
         ("operators", "values"),
         ("check",),
     ),
+    "catalog": (
+        ("errors", "references", "stateinfo", "discovery"),
+        ("naming", "cache"),
+        ("scan",),
+        ("table",),
+        ("statetables", "facts"),
+        ("sqlviews", "xray", "wide"),
+        ("upstream", "changedtables"),
+        ("savepointtables",),
+        ("database",),
+        ("keys", "differences", "history"),
+        ("aliases",),
+        ("roots",),
+        ("catalog",),
+    ),
     "service": (
         ("base",),
         ("spark",),
@@ -90,7 +105,7 @@ FLOORS = {
     "service.base": (
         ("version", "process", "rowgroups"),
         ("errors", "settings"),
-        ("hosts", "principal"),
+        ("hosts", "principal", "restorecheck"),
     ),
     "service.query": (
         ("sql",),
@@ -188,6 +203,18 @@ def test_every_module_has_a_floor(room: str) -> None:
     assert {module.removeprefix(f"{room}.").split(".")[0] for module in inside} == {
         name for floor in FLOORS[room] for name in floor
     }
+
+
+def test_the_catalog_knows_no_rules_of_restores() -> None:
+    found = {
+        module: imported()[module] | hidden(tree)
+        for module, tree in by_name().items()
+        if module.startswith("catalog")
+    }
+
+    assert [
+        module for module, others in found.items() if any(one.startswith("doctor") for one in others)
+    ] == []
 
 
 @pytest.mark.parametrize("room", FLOORS)

@@ -6,5 +6,6 @@ rowgroups.py  rows → row groups of Parquet
 errors.py     `QueryError`: errors as users see them, with HTTP status and stable code
 hosts.py      which names of hosts mean this machine
 settings/     the one table of settings, for the command line, the environment and a file
+restorecheck.py  the rows of restore_check and required_classes, from the doctor
 principal.py  who asks, and which databases they may see
 """

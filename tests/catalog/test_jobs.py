@@ -20,9 +20,8 @@ from catalog import (
     Root,
 )
 from catalog.errors import AmbiguousDatabaseError, AmbiguousJobError
-from catalog.jobs.facts import NO_FACTS
-from catalog.jobs.history import jobs_of
-from catalog.naming import database_name, job_place
+from catalog.history import jobs_of
+from catalog.naming import NO_FACTS, database_name, job_place
 from catalog.references import SavepointReference
 from tests.support.checkpoints import NOON, put
 

@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 
 from catalog import Catalog, Root
-from catalog.jobs.history import HistorySplit
+from catalog.history import HistorySplit
 from service.base.principal import Principal
 from service.base.settings import Settings
 from service.doors.app import create_app

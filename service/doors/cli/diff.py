@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from catalog import Catalog, CatalogError, Database, KeyedState, NoSuchTableError, Root
 from catalog.errors import near_names
-from catalog.jobs.history import earlier_than
+from catalog.history import earlier_than
 from readers import ReaderError, load_machine
 from service.base import settings
 from service.base.errors import QueryError, near_names_hint, query_error_of

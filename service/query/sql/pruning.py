@@ -38,7 +38,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from catalog import Predicate
-from catalog.jobs.history import CHECKPOINT_ID, RANGED
+from catalog.history import CHECKPOINT_ID, RANGED
 from catalog.scan import Range
 from service.query.sql.constants import Constants, commons_of, constants_of
 from service.query.sql.literals import value_of

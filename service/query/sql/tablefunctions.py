@@ -36,7 +36,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from catalog import Catalog, Database, Job, Table
-from catalog.jobs.history import earlier_than
+from catalog.history import earlier_than
 from readers import ReaderError
 from service.base.errors import InvalidQueryError, InvalidRequestError, Position, query_error_of
 from service.query.sql.allowlist import DIFFERENCES

@@ -23,7 +23,7 @@ from catalog import (
     entries_of,
     keyed_states,
 )
-from catalog.jobs.history import DATABASE, HistoryTable
+from catalog.history import DATABASE, HistoryTable
 from readers import ReaderError
 from service.base.errors import InvalidRequestError, query_error_of
 from service.query.sql.edits import quoted

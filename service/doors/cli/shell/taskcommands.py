@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import NoReturn, Protocol
 
 from catalog import Catalog, CatalogError, Database
-from catalog.jobs.history import earlier_than
+from catalog.history import earlier_than
 from service.base.settings import Settings
 from service.doors.cli.options import request_of
 from service.doors.cli.outcome import INTERRUPTED, OK, WrongUsageError

@@ -38,6 +38,14 @@ FILES = schema_of(
 )
 
 
+RESTORE_CHECK = schema_of(
+    "flink, backend, operator_id, operator_uid, operator_name, state_name, state_kind, outcome, stage, "
+    "severity, changes_values boolean, field_path, message, remedy, rule, evidence, risks"
+)
+
+REQUIRED_CLASSES = schema_of("class_name, role, operator_id, operator_uid, state_name")
+
+
 def state_meta_rows(
     savepoint: Savepoint, uids: Mapping[str, str], table_name: Callable[[Operator, int], str]
 ) -> pa.RecordBatch:

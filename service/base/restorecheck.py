@@ -1,5 +1,7 @@
 """The rows of the tables about the restore of a savepoint, as the doctor finds them without the new job.
 
+The catalog has these tables, and knows no rules of restores: `service.query.sql.resolver` names these functions to it.
+
 | table | a row per | reads |
 |---|---|---|
 | restore_check | operator, and state of an operator, for each state backend | `_metadata` and the headers of the state files |
@@ -9,25 +11,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from catalog.table import schema_of
+import doctor
+from catalog.facts import REQUIRED_CLASSES, RESTORE_CHECK
+from doctor import CheckReport, OperatorVerdict, Risk, StateVerdict
 from readers import Savepoint
-
-if TYPE_CHECKING:
-    from doctor import CheckReport, OperatorVerdict, Risk, StateVerdict
 
 # Those that the newest Flink has.
 _BACKENDS = ("hashmap", "rocksdb")
-RESTORE_CHECK = schema_of(
-    "flink, backend, operator_id, operator_uid, operator_name, state_name, state_kind, outcome, stage, "
-    "severity, changes_values boolean, field_path, message, remedy, rule, evidence, risks"
-)
-
-REQUIRED_CLASSES = schema_of("class_name, role, operator_id, operator_uid, state_name")
 
 
 def restore_check_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:
@@ -64,9 +58,7 @@ def required_class_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.Rec
 
 
 def _report(savepoint: Savepoint, backend: str) -> CheckReport:
-    # Loaded for those who ask for it: every query would start 20 ms later.
-    report: CheckReport = import_module("doctor").check(savepoint, backend=backend)
-    return report
+    return doctor.check(savepoint, backend=backend)
 
 
 def _report_rows(report: CheckReport, uids: Mapping[str, str]) -> Iterator[dict[str, Any]]:
