@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 from catalog.aliases import (
     LATEST,
@@ -395,16 +396,7 @@ class Catalog:
 
 
 def connect(
-    path: str | os.PathLike[str],
-    *,
-    name: str | None = None,
-    roots: Sequence[str] = (),
-    path_map: Mapping[str, str] | None = None,
-    uids: Sequence[str] = (),
-    state_info: str | os.PathLike[str] | None = None,
-    jars: Sequence[str | os.PathLike[str]] = (),
-    cache: StateCache | None = None,
-    options: StorageOptions = DEFAULT_OPTIONS,
+    path: str | os.PathLike[str], *, name: str | None = None, roots: Sequence[str] = (), **options: Any
 ) -> Catalog:
     """Return the catalog of one path: a savepoint, a checkpoint, a `_metadata` file, or a folder that holds several.
 
@@ -412,26 +404,12 @@ def connect(
         path: local or remote.
         name: of the database, if the path is a savepoint; else the label before their names; if not given, that of its folder.
         roots: more directories that savepoints may refer to.
-        path_map: recorded path prefixes and the present ones.
-        uids: uids of operators of which savepoints store only the ids.
-        state_info: a `stateInfo` file in place of that beside the savepoint.
-        jars: jars of the job, whose classes say how objects are laid out that the savepoint does not describe.
-        cache: of decoded states; None for none.
-        options: how files are reached.
+        options: as for `Catalog`.
 
     Raises:
         NotASavepointError: nothing is there, or no savepoint.
     """
-    return Catalog(
-        [Root(path=os.fspath(path), label=name or "")],
-        allowed_roots=roots,
-        path_map=path_map,
-        uids=uids,
-        state_info=state_info,
-        jars=jars,
-        cache=cache,
-        options=options,
-    )
+    return Catalog([Root(path=os.fspath(path), label=name or "")], allowed_roots=roots, **options)
 
 
 def _describe(database: Database) -> None:

@@ -19,7 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.references import SavepointReference, StateReference
-from catalog.scan import ANYTHING, CachedSplit, Output, Predicate, Scan, ScanCounter, Split, StateSplit
+from catalog.scan import (
+    ANYTHING,
+    CachedSplit,
+    DerivedSplit,
+    Output,
+    Predicate,
+    Scan,
+    ScanCounter,
+    Split,
+    StateSplit,
+)
 from catalog.sqlviews import ViewTable
 from catalog.statetables import StatesTable, StateTable, TableState
 from catalog.table import Table
@@ -170,8 +180,8 @@ def _groups_of(known: TableState) -> frozenset[int]:
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedSplit(Split):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedSplit(DerivedSplit):
     """Some key groups of one part of a state, after the changes of a script; or groups that no part has.
 
     Attributes:
@@ -188,15 +198,6 @@ class ChangedSplit(Split):
     changes: StateChanges | None
     number: int
     group_column: str
-    size_bytes: int
-
-    @property
-    def order(self) -> tuple[int, int]:
-        return self.origin.order
-
-    @property
-    def wanted_key_groups(self) -> frozenset[int]:
-        return self.origin.wanted_key_groups
 
     def narrowed(self, columns: Sequence[str]) -> ChangedSplit:
         return replace(self, columns=tuple(columns))

@@ -14,10 +14,10 @@ import logging
 import os
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from catalog.aliases import RootDatabase
 from catalog.cache.states import StateCache
@@ -84,49 +84,6 @@ class OpeningOptions:
         return Database(name, reference, self.uids, self.cache, modified_ns, job, self.facts)
 
 
-class DatabaseSource(ABC):
-    """The databases of a catalog, by their own names. Safe to share between threads."""
-
-    @abstractmethod
-    def refresh(self) -> None:
-        """Look at the roots again.
-
-        Raises:
-            ReaderError: a root is missing or cannot be listed, or all of them where some may be; the databases stay as they were.
-        """
-
-    @abstractmethod
-    def look_again(self) -> None:
-        """Look at the roots again, unless that only happens on request."""
-
-    @abstractmethod
-    def all(self) -> list[Database]:
-        """Return the databases under the roots, then the added ones."""
-
-    @abstractmethod
-    def under_roots(self) -> list[RootDatabase]:
-        """Return the databases under the roots."""
-
-    @property
-    @abstractmethod
-    def labels(self) -> tuple[str, ...]:
-        """The labels of the roots."""
-
-    @abstractmethod
-    def find(self, name: str) -> list[Database]:
-        """Return the database of a name; if there is none, all whose names differ from it only in case."""
-
-    @abstractmethod
-    def add(self, name: str, path: str) -> Database:
-        """Register one savepoint, whether or not it is under a root.
-
-        Raises:
-            ReaderError: it cannot be opened.
-            InvalidDatabaseNameError: a URL would have to escape the name.
-            DuplicateDatabaseError: the name is taken by another path, or a savepoint under a root may get it.
-        """
-
-
 class _Look:
     """One look at a root, in a thread of its own: a mount that hangs holds up nobody else."""
 
@@ -171,7 +128,7 @@ class _Look:
             self._answered.notify_all()
 
 
-class RootDatabases(DatabaseSource):
+class RootDatabases:
     """The databases under some roots, and those that were added.
 
     Args:
@@ -212,10 +169,16 @@ class RootDatabases(DatabaseSource):
         self.refresh()
 
     def refresh(self) -> None:
+        """Look at the roots again.
+
+        Raises:
+            ReaderError: a root is missing or cannot be listed, or all of them where some may be; the databases stay as they were.
+        """
         with self._scanning:
             self._scan()
 
     def look_again(self) -> None:
+        """Look at the roots again, unless that only happens on request."""
         if self._rescan_after_s is None:
             return
         asked_at = time.monotonic()
@@ -225,25 +188,36 @@ class RootDatabases(DatabaseSource):
                 self._scan()
 
     def all(self) -> list[Database]:
+        """Return the databases under the roots, then the added ones."""
         self._scan_if_due()
         with self._lock:
             return [*(one.database for one in self._under_roots.values()), *self._added.values()]
 
     def under_roots(self) -> list[RootDatabase]:
+        """Return the databases under the roots."""
         self._scan_if_due()
         with self._lock:
             return list(self._under_roots.values())
 
     @property
     def labels(self) -> tuple[str, ...]:
+        """The labels of the roots."""
         return tuple(root.label for root in self._roots)
 
     def find(self, name: str) -> list[Database]:
+        """Return the database of a name; if there is none, all whose names differ from it only in case."""
         self._scan_if_due()
         with self._lock:
             return self._known(name)
 
     def add(self, name: str, path: str) -> Database:
+        """Register one savepoint, whether or not it is under a root.
+
+        Raises:
+            ReaderError: it cannot be opened.
+            InvalidDatabaseNameError: a URL would have to escape the name.
+            DuplicateDatabaseError: the name is taken by another path, or a savepoint under a root may get it.
+        """
         reference = self._options.reference(path)
         open_savepoint(reference)  # an error belongs here, not to the first query
         with self._lock:
@@ -378,7 +352,7 @@ class RootDatabases(DatabaseSource):
                 self._scanning.release()
 
 
-class VisibleDatabases(DatabaseSource):
+class VisibleDatabases:
     """The databases of another source whose names pass a test.
 
     Args:
@@ -415,7 +389,7 @@ class VisibleDatabases(DatabaseSource):
         return self._whole.add(name, path)
 
 
-class KnownDatabases(DatabaseSource):
+class KnownDatabases:
     """Databases that are known already: nothing is looked for.
 
     Args:
@@ -466,6 +440,10 @@ class KnownDatabases(DatabaseSource):
 
     def add(self, name: str, path: str) -> Database:
         raise DuplicateDatabaseError(f"expected only databases that are known, found {name!r} to add")
+
+
+DatabaseSource: TypeAlias = RootDatabases | VisibleDatabases | KnownDatabases
+"""The databases of a catalog, by their own names. Safe to share between threads."""
 
 
 def savepoint_version(path: str, state_info: str, jars: Sequence[str] = ()) -> str:

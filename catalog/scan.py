@@ -237,14 +237,8 @@ class Scan:
     def __reduce__(self) -> tuple[Any, ...]:
         # A dataclass with slots would look its fields up for each pickle.
         return Scan, (
-            self.schema,
-            self.splits,
-            self.expression,
-            self.counter,
-            self.cache_use,
-            self.unread,
-            self.cached,
-        )
+            self.schema, self.splits, self.expression, self.counter, self.cache_use, self.unread, self.cached,
+        )  # fmt: skip
 
     def narrowed(self, columns: Sequence[str] | None = None, expression: pc.Expression | None = None) -> Scan:
         """Return a scan of the same splits with some columns and an exact condition; it has a counter of its own.
@@ -393,14 +387,9 @@ class StateSplit(Split):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _split_of, (
-            _packed(self.reference, self.outputs),
-            self.part,
-            self.key_groups,
-            self.keys,
-            self.size_bytes,
-            self.exploded,
-            self.may_be_partial,
-        )
+            _packed(self.reference, self.outputs), self.part, self.key_groups, self.keys, self.size_bytes,
+            self.exploded, self.may_be_partial,
+        )  # fmt: skip
 
     def elsewhere(self) -> StateSplit:
         return replace(self, reference=self.reference.elsewhere())
@@ -477,8 +466,8 @@ def _split_of(content: bytes, part: int, *own: Any) -> StateSplit:
     return StateSplit(reference, part, outputs, *own)
 
 
-@dataclass(frozen=True, slots=True)
-class CachedSplit(Split):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedSplit(DerivedSplit):
     """Some key groups of one part of a state, from the cache; from the savepoint if the file was evicted or changed after planning.
 
     Attributes:
@@ -491,16 +480,7 @@ class CachedSplit(Split):
     origin: StateSplit
     file: CacheFile
     row_groups: tuple[int, ...]
-    cached_bytes: int
     size_bytes: int = 0
-
-    @property
-    def origin_bytes(self) -> int:
-        return self.origin.size_bytes
-
-    @property
-    def wanted_key_groups(self) -> frozenset[int]:
-        return self.origin.wanted_key_groups
 
     def elsewhere(self) -> StateSplit:
         return self.origin.elsewhere()

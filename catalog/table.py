@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from catalog.cache.files import ListedTable
 from catalog.errors import CatalogError, NoSuchColumnError
-from catalog.scan import ANYTHING, FactsSplit, Predicate, Scan
+from catalog.scan import ANYTHING, FactsSplit, Predicate, Scan, Split
 from readers import ReaderError
 
 if TYPE_CHECKING:
@@ -77,6 +77,14 @@ class Extent:
     key_groups: int
     size_bytes: int
 
+    @classmethod
+    def of(cls, splits: Collection[Split]) -> Extent:
+        """Return the extent of a scan with these splits."""
+        groups = frozenset[int]().union(*(split.wanted_key_groups for split in splits))
+        return cls(
+            splits=len(splits), key_groups=len(groups), size_bytes=sum(split.origin_bytes for split in splits)
+        )
+
 
 class Table(ABC):
     """A table of a database.
@@ -111,12 +119,7 @@ class Table(ABC):
     @property
     def extent(self) -> Extent:
         """The splits, key groups and bytes of a scan of all rows."""
-        scan = self.plan(allow_partial=True)
-        return Extent(
-            splits=len(scan.splits),
-            key_groups=len(scan.key_groups),
-            size_bytes=sum(split.origin_bytes for split in scan.splits),
-        )
+        return Extent.of(self.plan(allow_partial=True).splits)
 
     @abstractmethod
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from catalog.scan import ScanCounter, Split, StateSplit
+from catalog.scan import DerivedSplit, ScanCounter, Split, StateSplit
 from catalog.statetables import common_type
 from readers import (
     KEY_GROUP,
@@ -396,12 +396,12 @@ class DifferenceSplit(Split):
             )
 
 
-@dataclass(frozen=True, slots=True)
-class OneSideSplit(Split):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneSideSplit(DerivedSplit):
     """Rows of a state, or of a table of facts, that the other database does not have.
 
     Attributes:
-        rows: of the table in one database.
+        origin: of the table in one database.
         is_before: whether that is the one before.
         columns: of the table of differences.
         names: of the columns that its rows have.
@@ -409,26 +409,17 @@ class OneSideSplit(Split):
         size_bytes: about how many bytes it reads.
     """
 
-    rows: StateSplit
+    origin: StateSplit
     is_before: bool
     columns: ComparedColumns
     names: tuple[str, ...]
     kind: StateKind
-    size_bytes: int
 
     def elsewhere(self) -> OneSideSplit:
-        return replace(self, rows=_elsewhere(self.rows))
+        return replace(self, origin=_elsewhere(self.origin))
 
     def narrowed(self, columns: Sequence[str]) -> OneSideSplit:
         return replace(self, names=tuple(columns))
-
-    @property
-    def order(self) -> tuple[int, int]:
-        return self.rows.order
-
-    @property
-    def wanted_key_groups(self) -> frozenset[int]:
-        return self.rows.wanted_key_groups
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         for batch in self._own(counter):
@@ -443,13 +434,13 @@ class OneSideSplit(Split):
         """
         samples = _Samples(self.columns.schema, most_rows)
         samples.add(self.narrowed(self.columns.schema.names).read(counter))
-        rows = sum(batch.num_rows for batch in self.rows.narrowed(()).read(counter))
+        rows = sum(batch.num_rows for batch in self.origin.narrowed(()).read(counter))
         counts = Counts(removed=rows, before=rows) if self.is_before else Counts(added=rows, after=rows)
         return counts, samples.batch()
 
     def _own(self, counter: ScanCounter | None) -> Iterator[pa.RecordBatch]:
         has_index = has_places(self.kind)
-        for batch in self.rows.read(counter):
+        for batch in self.origin.read(counter):
             yield _without_index(batch, has_index=has_index)
 
 

@@ -124,7 +124,14 @@ class StateDifferences(Table):
             for number, part in enumerate(known.state.parts):
                 for groups, size_bytes in divided(part.source.key_group_bytes(part.name), split.key_groups):
                     rows = replace(split, part=number, key_groups=groups, size_bytes=size_bytes)
-                    yield OneSideSplit(rows, is_before, self.columns, names, known.state.kind, size_bytes)
+                    yield OneSideSplit(
+                        origin=rows,
+                        is_before=is_before,
+                        columns=self.columns,
+                        names=names,
+                        kind=known.state.kind,
+                        size_bytes=size_bytes,
+                    )
 
     def _side(self, table: StatesTable, known: TableState, predicate: Predicate) -> StateSplit | None:
         """Return what reads a state of one side; None if it has no wanted rows."""

@@ -208,12 +208,7 @@ class WideTable(Table):
 
     @cached_property
     def extent(self) -> Extent:
-        splits = self._splits(ANYTHING, allow_partial=True, damages={})
-        return Extent(
-            splits=len(splits),
-            key_groups=len(frozenset[int]().union(*(split.wanted_key_groups for split in splits))),
-            size_bytes=sum(split.size_bytes for split in splits),
-        )
+        return Extent.of(self._splits(ANYTHING, allow_partial=True, damages={}))
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         # A state may be called like a column of its own table that prunes there.

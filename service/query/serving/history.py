@@ -8,7 +8,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from service.base.errors import QueryError
 from service.base.principal import Identity
@@ -54,46 +55,40 @@ class QueryRecord:
     database: str | None
     state: QueryState
     engine: str
-    engine_reason: str
     created: float
-    queued_ms: float
-    elapsed_ms: float
-    row_count: int
-    is_ready: bool
-    progress: Progress
-    origins: tuple[Origin, ...]
-    incomplete: tuple[UnreadFile, ...]
-    warnings: tuple[str, ...]
-    error: QueryError | None
+    engine_reason: str = ""
+    queued_ms: float = 0.0
+    elapsed_ms: float = 0.0
+    row_count: int = 0
+    is_ready: bool = False
+    progress: Progress = field(default_factory=Progress)
+    origins: tuple[Origin, ...] = ()
+    incomplete: tuple[UnreadFile, ...] = ()
+    warnings: tuple[str, ...] = ()
+    error: QueryError | None = None
 
 
-def listed_sql(request: QueryRequest) -> str:
-    """Return the statement of a request as its record keeps it."""
-    return sendable((request.written or request.sql)[:_LISTED_SQL])
+def record_of(
+    request: QueryRequest, query_id: str, state: QueryState, error: QueryError | None, **known: Any
+) -> QueryRecord:
+    """Return the record of a query: what it asked, and what is known of how it went."""
+    return QueryRecord(
+        id=query_id,
+        owner=request.owner,
+        source=request.source,
+        sql=sendable((request.written or request.sql)[:_LISTED_SQL]),
+        database=request.schema,
+        state=state,
+        # A copy: the client raises the error, too, and its traceback would keep the engine's frames alive.
+        error=copy.copy(error),
+        **known,
+    )
 
 
 def refused_record(request: QueryRequest, error: QueryError) -> QueryRecord:
     """Return the record of a statement that was refused before it ran."""
-    return QueryRecord(
-        id=request.query_id or secrets.token_hex(16),
-        owner=request.owner,
-        source=request.source,
-        sql=listed_sql(request),
-        database=request.schema,
-        state=QueryState.FAILED,
-        engine=request.engine,
-        engine_reason="",
-        created=time.time(),
-        queued_ms=0.0,
-        elapsed_ms=0.0,
-        row_count=0,
-        is_ready=False,
-        progress=Progress(),
-        origins=(),
-        incomplete=(),
-        warnings=(),
-        error=copy.copy(error),
-    )
+    query_id = request.query_id or secrets.token_hex(16)
+    return record_of(request, query_id, QueryState.FAILED, error, engine=request.engine, created=time.time())
 
 
 class History:

@@ -10,7 +10,6 @@ Waiting for a query, or for other work, without a thread per client: hundreds of
 from __future__ import annotations
 
 import asyncio
-import copy
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,7 +24,7 @@ from service.base.errors import QueryCancelledError, QueryError, ReaderStalledEr
 from service.query.engines.engine import Engine, Execution
 from service.query.running.request import QueryRequest
 from service.query.running.run import CHECK_EVERY_S, Prepared, QueryState, Run
-from service.query.serving.history import QueryRecord, listed_sql
+from service.query.serving.history import QueryRecord, record_of
 from service.query.serving.results import SpooledResults
 from service.query.serving.slots import Slots, Ticket
 from service.query.serving.starts import QueryThreads
@@ -203,13 +202,11 @@ class Query(Run):
         if self._last_record is not None:
             return self._last_record
         has_ended = self.state.has_ended
-        record = QueryRecord(
-            id=self.id,
-            owner=self.owner,
-            source=self.request.source,
-            sql=listed_sql(self.request),
-            database=self.request.schema,
-            state=self.state,
+        record = record_of(
+            self.request,
+            self.id,
+            self.state,
+            self.lifecycle.error,
             engine=self.engine,
             engine_reason=self.engine_reason,
             created=self.created,
@@ -221,8 +218,6 @@ class Query(Run):
             origins=self.origins,
             incomplete=self.incomplete,
             warnings=self.warnings,
-            # A copy: the client raises the error, too, and its traceback would keep the engine's frames alive.
-            error=copy.copy(self.lifecycle.error),
         )
         if has_ended:
             # The history, the log and the metrics want it.

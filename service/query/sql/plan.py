@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from sqlglot import exp
 
@@ -125,22 +125,6 @@ class TableReference:
         return self.table.plan(self.predicate, allow_partial=self.allow_partial)
 
 
-class Reading(Protocol):
-    """A statement as an engine reads it: its tree, and its text in DuckDB's dialect."""
-
-    @property
-    def query(self) -> exp.Query:
-        """The parsed query; it calls its tables by the names in the plan."""
-
-    @property
-    def text(self) -> str:
-        """The text as it was given, with the same names of tables."""
-
-    @property
-    def whole(self) -> Plan | None:
-        """The plan for an engine; None if the plan of this statement is that."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReadStatement:
     """A statement that was read when it was planned."""
@@ -178,6 +162,10 @@ class UnreadStatement:
     def text(self) -> str:
         """See `Reading`."""
         return self.whole.text
+
+
+Reading: TypeAlias = ReadStatement | UnreadStatement
+"""The statement of a plan: its tree, its text, and the plan of it that was not short; None if it is that."""
 
 
 @dataclass(frozen=True, slots=True)

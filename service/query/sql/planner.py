@@ -23,7 +23,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from catalog import Catalog
 from service.base.errors import ForbiddenError, Position, QuerySyntaxError
 from service.query.sql.allowlist import ALLOWED_STATEMENTS, QUERY_WORDS, not_a_query, refusal_of
-from service.query.sql.parser import DIALECT, blanked, check_length, parsed, tokens_of, too_deep
+from service.query.sql.literals import text_constant
+from service.query.sql.parser import blanked, check_length, parsed, tokens_of, too_deep
 from service.query.sql.plan import Plan
 from service.query.sql.remembered import RememberedQueries, RememberedQuery
 from service.query.sql.resolver import Resolver, SystemTables
@@ -145,7 +146,7 @@ class _Planner:
     def _listed(self, listed: str, column: str, more: Sequence[str], like: str) -> str:
         """Return the query of names: of those that a query lists, and of more, if they are like a pattern."""
         if more:
-            values = ", ".join(f"({exp.Literal.string(name).sql(DIALECT)})" for name in more)
+            values = ", ".join(f"({text_constant(name)})" for name in more)
             listed += f" UNION ALL SELECT * FROM (VALUES {values}) AS more ({column})"
         return f"SELECT {column} FROM ({listed}) WHERE {like or 'TRUE'}"
 
@@ -161,7 +162,7 @@ class _Planner:
             raise QuerySyntaxError(
                 "expected a pattern in single quotes behind LIKE", position=self._position(tokens[-1])
             )
-        pattern = exp.Literal.string(tokens[-1].text).sql(DIALECT)
+        pattern = text_constant(tokens[-1].text)
         return f"{column} ILIKE {pattern}", tokens[:-2]
 
     def _show_tables(self, tokens: Sequence[Token]) -> Plan:
@@ -175,8 +176,8 @@ class _Planner:
         )
         # A list passes over what cannot be read, and its tables alone would be an empty list.
         database.listed()
-        name = exp.Literal.string(database.name).sql(DIALECT)
-        listed = f"SELECT table_name AS name FROM information_schema.tables WHERE table_schema = {name}"
+        listed = "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = "
+        listed += text_constant(database.name)
         return self._own(self._listed(listed, "name", self._resolver.upstream_tables(database), like))
 
     def _database_called(self, tokens: Sequence[Token]) -> Owner:
@@ -191,16 +192,15 @@ class _Planner:
     def _describe_tables(self) -> Plan:
         database = self._resolver.default_database("DESCRIBE a table")
         database.listed()  # as in `_show_tables`
-        name = exp.Literal.string(database.name).sql(DIALECT)
         return self._own(
             "SELECT table_name AS name, table_comment AS comment FROM information_schema.tables "
-            f"WHERE table_schema = {name}"
+            f"WHERE table_schema = {text_constant(database.name)}"
         )
 
     def _describe_database(self, tokens: Sequence[Token]) -> Plan:
         found = self._database_called(tokens)
         rows = ", ".join(
-            f"({exp.Literal.string(name).sql(DIALECT)}, {'NULL' if value is None else exp.Literal.string(value).sql(DIALECT)})"
+            f"({text_constant(name)}, {'NULL' if value is None else text_constant(value)})"
             for name, value in facts_of(found)
         )
         return self._own(f"SELECT * FROM (VALUES {rows}) AS facts({', '.join(COLUMNS)})")
@@ -208,8 +208,7 @@ class _Planner:
     def _show_create(self, token: Token) -> Plan:
         (reference,) = self._about_table(token, "").tables
         database = None if reference.database is None else reference.database.name
-        text = definition_of(reference.table, database)
-        definition = exp.Literal.string(text).sql(DIALECT)
+        definition = text_constant(definition_of(reference.table, database))
         return replace(self._own(f"SELECT {definition} AS sql"), is_definition=True)
 
     def _about(self, tokens: Sequence[Token], prefix: str) -> Plan:

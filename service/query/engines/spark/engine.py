@@ -57,7 +57,7 @@ from service.query.engines.spark.executors import (
     without_rows,
     written,
 )
-from service.query.engines.spark.expressions import AVERAGE
+from service.query.engines.spark.expressions.aggregates import AVERAGE
 from service.query.engines.spark.jvm import JvmSessions
 from service.query.engines.spark.sessions import Sessions, SparkSettings, spark_settings
 from service.query.engines.spark.sql import SparkQuery, spark_query

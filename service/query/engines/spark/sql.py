@@ -6,6 +6,7 @@ DuckDB. Clauses and joins that are not listed here are refused, as expressions a
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,18 +17,10 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
 from service.base.errors import InvalidQueryError, NotOnSparkError
-from service.query.engines.spark.expressions import (
-    AVERAGE,
-    HANDLERS,
-    Handler,
-    cast,
-    has_aggregate,
-    has_map,
-    is_narrow,
-    ordered,
-    translate,
-    truth,
-)
+from service.query.engines.spark.expressions import aggregates, casts, conditions, terms, texts
+from service.query.engines.spark.expressions.aggregates import AVERAGE, has_aggregate, has_map, is_narrow
+from service.query.engines.spark.expressions.conditions import ordered, truth
+from service.query.engines.spark.expressions.terms import Handler, cast, translate
 from service.query.engines.spark.partial import (
     MergedAvg,
     PartialQuery,
@@ -221,7 +214,7 @@ class _Names:
 
     def handler(self, kind: type[exp.Expr]) -> Handler | None:
         """Return the handler of expressions of this kind."""
-        return HANDLERS.get(kind)
+        return _HANDLERS.get(kind)
 
 
 class _Translator:
@@ -640,3 +633,9 @@ def _knows(node: exp.Expr, arguments: frozenset[str]) -> None:
     for name, value in node.args.items():
         if name not in arguments and value not in (None, False, []):
             raise NotOnSparkError(f"{node.key.upper()} with {name.strip('_').replace('_', ' ').upper()}")
+
+
+# All expressions that are translated: any other is refused.
+_HANDLERS: Mapping[type[exp.Expr], Handler] = ChainMap(
+    aggregates.HANDLERS, casts.HANDLERS, conditions.HANDLERS, terms.HANDLERS, texts.HANDLERS
+)

@@ -26,7 +26,6 @@ node that it translates (`knows`); a node with another argument is refused. The 
 What depends on the order of the rows does so on both engines: sums of floating-point numbers, `arg_max` with ties, and what else
 docs/tables.md lists.
 
-    table.py       all expressions that are translated, and their handlers
     terms.py       calls, casts and literals of Spark's SQL, and `translate`, which finds the handler; columns, fields, elements, literals
     conditions.py  comparisons, logic, subqueries, CASE, the order of rows
     casts.py       CAST and TRY_CAST; operators, intervals, rounding
@@ -34,13 +33,3 @@ docs/tables.md lists.
     trino.py       the macros of Trino's dialect
     aggregates.py  aggregates and windows
 """
-
-from service.query.engines.spark.expressions.aggregates import AVERAGE, has_aggregate, has_map, is_narrow
-from service.query.engines.spark.expressions.conditions import ordered, truth
-from service.query.engines.spark.expressions.table import HANDLERS
-from service.query.engines.spark.expressions.terms import Handler, cast, translate
-
-__all__ = [
-    "AVERAGE", "HANDLERS", "Handler", "cast", "has_aggregate", "has_map", "is_narrow", "ordered",
-    "translate", "truth",
-]  # fmt: skip
