@@ -13,6 +13,7 @@
         AmbiguousNameError           409 AMBIGUOUS_DATABASE   several databases have this alias
           AmbiguousTitleError        409 AMBIGUOUS_JOB        several jobs have this title
         InvalidValueError            400 INVALID_VALUE        a cast or computation that fails on the data
+        NotSupportedError            400 NOT_SUPPORTED        a part of the dialect that is not known here
         EngineRefusesError           400 (of the engine)      the engine cannot answer it, or would answer otherwise
           NotOnSparkError            400 NOT_ON_SPARK         so does Spark: DuckDB answers it
       UnauthorizedError              401 UNAUTHORIZED         no credentials, or wrong ones
@@ -201,6 +202,10 @@ class AmbiguousTitleError(AmbiguousNameError, code="AMBIGUOUS_JOB"):
 
 class InvalidValueError(InvalidQueryError, code="INVALID_VALUE"):
     """A cast or a computation fails on a value."""
+
+
+class NotSupportedError(InvalidQueryError, code="NOT_SUPPORTED"):
+    """The statement has a part of its dialect that is not known here."""
 
 
 class EngineRefusesError(InvalidQueryError):

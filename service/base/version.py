@@ -42,11 +42,7 @@ def checkout_commit(folder: Path) -> str | None:
         "git",
         "-C",
         str(folder),
-        "describe",
-        "--always",
-        "--abbrev=12",
-        "--exclude=*",
-        "--dirty=+changes",
+        *["describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+changes"],
     )
     # Inside a hook of Git, its variables name the repository of the hook.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

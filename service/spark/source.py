@@ -124,14 +124,8 @@ class SourceOptions:
             CatalogError: there is no such database or table.
             ReaderError: the savepoint cannot be read.
         """
-        catalog = connect(
-            self.path,
-            roots=self.roots,
-            path_map=dict(self.path_map),
-            uids=self.uids,
-            state_info=self.state_info,
-            jars=self.jars,
-        )
+        known: dict[str, Any] = {"uids": self.uids, "state_info": self.state_info, "jars": self.jars}
+        catalog = connect(self.path, roots=self.roots, path_map=dict(self.path_map), **known)
         return self._database(catalog).table(self.table)
 
     def _database(self, catalog: Catalog) -> Database | HistoryDatabase:

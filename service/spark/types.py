@@ -31,6 +31,7 @@ from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import from_arrow_type
 
 from catalog import CatalogError
 from readers import ReaderError, ValueOutOfRangeError
@@ -63,7 +64,7 @@ def spark_type(arrow_type: pa.DataType, nanoseconds: Nanoseconds = "error") -> s
     Raises:
         UnsupportedTypeError: there is none.
     """
-    return _spark_type(wire_type(arrow_type, nanoseconds))
+    return from_arrow_type(wire_type(arrow_type, nanoseconds))
 
 
 def spark_schema(schema: pa.Schema, nanoseconds: Nanoseconds = "error") -> spark.StructType:
@@ -102,7 +103,7 @@ def to_wire(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def spark_name(wire: pa.DataType) -> str:
     """Return the SQL name of the Spark type of a wire type."""
-    return _spark_type(wire).simpleString().upper()
+    return from_arrow_type(wire).simpleString().upper()
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -174,17 +175,6 @@ def _wire_struct(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataTy
     return pa.struct([(part.name, wire_type(part.type, nanoseconds)) for part in arrow_type])
 
 
-def _spark_type(wire: pa.DataType) -> spark.DataType:
-    for test, convert in _SPARK_TYPES:
-        if test(wire):
-            return convert(wire)
-    raise UnsupportedTypeError(f"expected a type that Spark can hold, found {wire}")
-
-
-def _spark_struct(wire: pa.DataType) -> spark.StructType:
-    return spark.StructType([spark.StructField(part.name, _spark_type(part.type)) for part in wire])
-
-
 # (test, wire type): the first test that passes decides.
 _WIRE_TYPES: tuple[
     tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, Nanoseconds], pa.DataType]], ...
@@ -214,24 +204,6 @@ _WIRE_TYPES: tuple[
     (pa.types.is_map, _wire_map),
     (_is_list, _wire_list),
     (pa.types.is_dictionary, lambda kind, nanoseconds: wire_type(kind.value_type, nanoseconds)),
-)
-_SPARK_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], spark.DataType]], ...] = (
-    (pa.types.is_boolean, lambda _: spark.BooleanType()),
-    (pa.types.is_int8, lambda _: spark.ByteType()),
-    (pa.types.is_int16, lambda _: spark.ShortType()),
-    (pa.types.is_int32, lambda _: spark.IntegerType()),
-    (pa.types.is_int64, lambda _: spark.LongType()),
-    (pa.types.is_float32, lambda _: spark.FloatType()),
-    (pa.types.is_float64, lambda _: spark.DoubleType()),
-    (pa.types.is_decimal, lambda wire: spark.DecimalType(wire.precision, wire.scale)),
-    (pa.types.is_string, lambda _: spark.StringType()),
-    (pa.types.is_binary, lambda _: spark.BinaryType()),
-    (pa.types.is_date32, lambda _: spark.DateType()),
-    (pa.types.is_timestamp, lambda wire: spark.TimestampType() if wire.tz else spark.TimestampNTZType()),
-    (pa.types.is_duration, lambda _: spark.DayTimeIntervalType()),
-    (pa.types.is_struct, _spark_struct),
-    (pa.types.is_map, lambda wire: spark.MapType(_spark_type(wire.key_type), _spark_type(wire.item_type))),
-    (pa.types.is_list, lambda wire: spark.ArrayType(_spark_type(wire.value_type))),
 )
 
 

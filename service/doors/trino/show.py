@@ -22,6 +22,7 @@ from service.base.errors import (
     DatabaseNotFoundError,
     InvalidQueryError,
     InvalidRequestError,
+    NotSupportedError,
     Position,
     QuerySyntaxError,
     TableNotFoundError,
@@ -99,10 +100,9 @@ class ShowStatements:
         what = words[1].keyword if len(words) > 1 else ""
         known = _SHOWN.get(what)
         if known is None:
-            raise InvalidQueryError(
+            raise NotSupportedError(
                 f"SHOW {what} is not supported",
                 hint=f"SHOW {', '.join(_SHOWN)}",
-                code="NOT_SUPPORTED",
                 position=Position.of(sql, words[0].start),
             )
         return known(self, sql, list(words[2:]))
@@ -162,12 +162,12 @@ class ShowStatements:
     def _show_create(self, sql: str, words: list[Word]) -> AnswerTable:
         kind = words[0].keyword if words else ""
         if kind not in ("TABLE", "VIEW"):
-            raise InvalidQueryError(f"SHOW CREATE {kind} is not supported", code="NOT_SUPPORTED")
+            raise NotSupportedError(f"SHOW CREATE {kind} is not supported")
         path = names_of(sql, words[1:])
         # Looked up first: for an unknown name the error is another one.
         table = self._table(path)
         if kind == "VIEW":
-            raise InvalidQueryError(f"{'.'.join(path)!r} is a table, not a view", code="NOT_SUPPORTED")
+            raise NotSupportedError(f"{'.'.join(path)!r} is a table, not a view")
         columns = ",\n".join(
             f"   {_quoted(column.name)} {trino_type(column.type)}" for column in table.schema
         )

@@ -35,6 +35,7 @@ from service.base.errors import (
     ForbiddenError,
     InvalidQueryError,
     InvalidRequestError,
+    NotSupportedError,
     Position,
     QueryKilledError,
     QuerySyntaxError,
@@ -319,7 +320,7 @@ class Interpreter:
     def _set(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         keywords = [word.keyword for word in words]
         if keywords[1:2] != ["SESSION"] or "=" not in keywords:
-            raise InvalidQueryError("only SET SESSION name = value is supported", code="NOT_SUPPORTED")
+            raise NotSupportedError("only SET SESSION name = value is supported")
         equals = keywords.index("=")
         name = _property(names_of(sql, words[2:equals]))
         if len(words) != equals + 2 or words[-1].kind not in ("string", "number", "name"):
@@ -332,7 +333,7 @@ class Interpreter:
 
     def _reset(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         if len(words) < 3 or words[1].keyword != "SESSION":
-            raise InvalidQueryError("only RESET SESSION name is supported", code="NOT_SUPPORTED")
+            raise NotSupportedError("only RESET SESSION name is supported")
         name = _property(names_of(sql, words[2:]))
         return ImmediateAnswer(update_type="RESET SESSION", headers={"X-Trino-Clear-Session": name})
 

@@ -45,7 +45,7 @@ from service.query.engines.engine import Engine, Execution, Progress
 from service.query.running.origin import Origin, metadata_of
 from service.query.running.request import QueryRequest
 from service.query.running.results import ResultBuffer
-from service.query.sql.plan import Explanation, Plan, UnreadFile
+from service.query.sql.plan import Plan, ScanExplanation, UnreadFile
 from service.query.sql.types import Column
 
 
@@ -245,7 +245,7 @@ class Prepared:
     plan: Plan
     size_bytes: int
     origins: tuple[Origin, ...]
-    explanation: Explanation | None
+    explanation: tuple[ScanExplanation, ...] | None
     engine: Engine
     engine_reason: str
     fallback: Engine | None
@@ -513,7 +513,7 @@ class Run:
             return batch
         *names, texts = batch.columns
         head = f"engine: {self.engine}\nreason: {self.engine_reason}\n"
-        head += self.explanation.text() if self.explanation is not None else ""
+        head += "".join(f"reads: {scan.text()}\n" for scan in self.explanation or ())
         explained = pa.array([f"{head}{text}" for text in texts.to_pylist()], texts.type)
         return pa.RecordBatch.from_arrays([*names, explained], schema=batch.schema)
 

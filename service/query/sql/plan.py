@@ -19,7 +19,7 @@ key group, of which it reads less.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -378,30 +378,13 @@ class ScanExplanation:
         return f"{self.table}: {', '.join(read)}; {' AND '.join(conditions) or 'no condition that prunes'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """The scans of a query, one per table."""
-
-    tables: tuple[ScanExplanation, ...]
-
-    def text(self) -> str:
-        """Return one line of text per table."""
-        return "".join(f"reads: {scan.text()}\n" for scan in self.tables)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the same for a JSON answer."""
-        return asdict(self)
-
-
-def explanation_of(plan: Plan) -> Explanation:
-    """Return what a plan reads.
+def explanation_of(plan: Plan) -> tuple[ScanExplanation, ...]:
+    """Return what a plan is going to read, a scan a table; plans the scans.
 
     Raises:
-        ReaderError: the header of a state file cannot be read.
+        ReaderError: a state file cannot be opened.
     """
-    return Explanation(
-        tables=tuple(_explained(reference) for reference in plan.tables if reference.database is not None)
-    )
+    return tuple(_explained(reference) for reference in plan.tables if reference.database is not None)
 
 
 def _explained(reference: TableReference) -> ScanExplanation:

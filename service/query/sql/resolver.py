@@ -68,7 +68,6 @@ from service.query.sql.tablefunctions import (
     PREVIOUS,
     SAVEPOINT_METADATA,
     STATE_CATALOG,
-    DifferenceCall,
     NameArgument,
     database_at,
     difference_call,
@@ -351,11 +350,12 @@ class Resolver:
             name=name, database=database, table=self._table(database, METADATA, argument.position)
         )
 
-    def _difference(self, call: DifferenceCall, number: int) -> TableReference:
-        after = self._one_database(call.after)
-        before = self._before(call.before, after)
+    def _difference(self, call: tuple[NameArgument, ...], number: int) -> TableReference:
+        old, new, *table_named = call
+        after = self._one_database(new)
+        before = self._before(old, after)
         compared = ComparedDatabases(before, after)
-        wanted = call.table
+        wanted = table_named[0] if table_named else None
         try:
             table = compared.table(None if wanted is None else wanted.name)
         except NoSuchTableError as error:

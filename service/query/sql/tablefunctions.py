@@ -53,23 +53,10 @@ class NameArgument:
     position: Position | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableCall:
-    """A call in FROM.
-
-    Attributes:
-        arguments: of the call.
-        position: of the call.
-    """
-
-    arguments: tuple[NameArgument, ...]
-    position: Position | None
-
-
 def table_call(
     node: exp.Table, sql: str, function: str, form: str, counts: Collection[int]
-) -> TableCall | None:
-    """Return the call of a function that stands in place of a table, and make the node a table of that name; None for anything else.
+) -> tuple[NameArgument, ...] | None:
+    """Return the arguments of a call that stands in place of a table, and make the node a table of that name; None for anything else.
 
     Args:
         node: what stands in FROM.
@@ -101,7 +88,7 @@ def table_call(
     if "start" in outer.meta:
         name.meta["end"] = _end_of_call(sql, outer.meta["start"])
     node.set("this", name)
-    return TableCall(arguments=names, position=position)
+    return names
 
 
 def _is_call_of(name: str, node: object) -> bool:
@@ -144,24 +131,8 @@ PREVIOUS = "previous"
 _FORM = f"{DIFFERENCES}('before', 'after') or {DIFFERENCES}('before', 'after', 'table')"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DifferenceCall:
-    """A call of `diff` in FROM.
-
-    Attributes:
-        before, after: names of databases.
-        table: name of a table; None for the summary.
-        position: of the call.
-    """
-
-    before: NameArgument
-    after: NameArgument
-    table: NameArgument | None
-    position: Position | None
-
-
-def difference_call(node: exp.Table, sql: str) -> DifferenceCall | None:
-    """Return the call of `diff` that stands in place of a table, and make the node a table of that name; None for anything else.
+def difference_call(node: exp.Table, sql: str) -> tuple[NameArgument, ...] | None:
+    """Return the arguments of a call of `diff` in place of a table, and make the node a table of that name; None for anything else.
 
     Args:
         node: what stands in FROM.
@@ -170,13 +141,7 @@ def difference_call(node: exp.Table, sql: str) -> DifferenceCall | None:
     Raises:
         InvalidQueryError: the call has other arguments than names in single quotes.
     """
-    found = table_call(node, sql, DIFFERENCES, _FORM, (2, 3))
-    if found is None:
-        return None
-    before, after, *table = found.arguments
-    return DifferenceCall(
-        before=before, after=after, table=table[0] if table else None, position=found.position
-    )
+    return table_call(node, sql, DIFFERENCES, _FORM, (2, 3))
 
 
 def one_before(after: Database, jobs: Iterable[Job]) -> tuple[Database | None, tuple[str, ...]]:
@@ -228,7 +193,7 @@ def metadata_call(node: exp.Table, sql: str) -> NameArgument | None:
         InvalidQueryError: the call has another argument than a text in single quotes.
     """
     found = table_call(node, sql, SAVEPOINT_METADATA, _METADATA_FORM, (1,))
-    return None if found is None else found.arguments[0]
+    return None if found is None else found[0]
 
 
 def database_at(catalog: Catalog, path: str) -> Database | None:

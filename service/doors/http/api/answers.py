@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import anyio
@@ -292,7 +293,7 @@ def _around(query: Query, rows: AnswerBuffer) -> tuple[bytes, bytes]:
     if query.plan.warnings:
         facts["warnings"] = query.plan.warnings
     if query.explanation is not None:
-        facts["explanation"] = query.explanation.as_json()
+        facts["explanation"] = {"tables": [asdict(scan) for scan in query.explanation]}
     # The first match is the member: quotes inside values are escaped.
     before, _, after = orjson.dumps(facts).partition(b'"rows":[]')
     return before + b'"rows":[', b"]" + after

@@ -21,7 +21,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,15 +165,6 @@ def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
     return query
 
 
-@dataclass(slots=True)
-class _Job:
-    """The result of the thread of a query; the first failure stays, a cancel or an error."""
-
-    done: threading.Event
-    reader: pa.RecordBatchReader | None = None
-    failure: QueryError | None = None
-
-
 class SparkExecution(Execution):
     """One plan on Spark."""
 
@@ -186,7 +177,9 @@ class SparkExecution(Execution):
         self._sessions = sessions
         self._tag = f"savepointdb-{secrets.token_hex(8)}"
         self._export = exports / self._tag if exports is not None else None
-        self._job = _Job(threading.Event())
+        self._done = threading.Event()
+        self._reader: pa.RecordBatchReader | None = None
+        self._failure: QueryError | None = None
         self._schema = pa.schema([])
         self._bytes_total = 0
         self._merging: Execution | None = None
@@ -196,7 +189,7 @@ class SparkExecution(Execution):
     def progress(self) -> Progress:
         """Progress of the tasks; splits are Spark's tasks, those of joins and sorts included; see `Execution`."""
         done, total = self._sessions.tasks(self._tag)
-        if self._job.reader is not None:
+        if self._reader is not None:
             total = done  # Spark skips tasks that turn out not to be needed
             bytes_read = self._bytes_total
         else:
@@ -211,17 +204,17 @@ class SparkExecution(Execution):
         self._check_not_cancelled()
         self._thread = threading.Thread(target=self._run, args=(query,), name=self._tag, daemon=True)
         self._thread.start()
-        self._job.done.wait()
-        if self._job.failure is not None:
-            raise self._job.failure from self._job.failure.__cause__
-        assert self._job.reader is not None
-        return self._job.reader
+        self._done.wait()
+        if self._failure is not None:
+            raise self._failure from self._failure.__cause__
+        assert self._reader is not None
+        return self._reader
 
     def cancel(self, error: QueryError) -> None:
         """Implement `Execution.cancel`; a thread interrupts Spark, which may take seconds to answer."""
-        if self._job.reader is None:
-            self._job.failure = self._job.failure or error
-            self._job.done.set()
+        if self._reader is None:
+            self._failure = self._failure or error
+            self._done.set()
         if self._merging is not None:
             self._merging.cancel(error)
         if self._thread is not None:
@@ -231,7 +224,7 @@ class SparkExecution(Execution):
 
     def close(self) -> None:
         """Implement `Execution.close`."""
-        if not self._job.done.is_set():
+        if not self._done.is_set():
             self.cancel(QueryCancelledError("the query was closed"))
         if self._merging is not None:
             self._merging.close()
@@ -245,8 +238,8 @@ class SparkExecution(Execution):
             running.join(_INTERRUPT_AGAIN_S)
 
     def _check_not_cancelled(self) -> None:
-        if self._job.failure is not None:
-            raise self._job.failure
+        if self._failure is not None:
+            raise self._failure
 
     def _bound(self) -> SparkQuery:
         """Translate the statement, and bind it on DuckDB.
@@ -296,14 +289,14 @@ class SparkExecution(Execution):
         try:
             reader = self._read(query)
         except QueryError as error:
-            self._job.failure = self._job.failure or error
+            self._failure = self._failure or error
         except Exception as error:  # pyspark's, py4j's and Java's, of any kind
             failure = self._translated(error)
             failure.__cause__ = error
-            self._job.failure = self._job.failure or failure
+            self._failure = self._failure or failure
         else:
-            self._job.reader = reader
-        self._job.done.set()
+            self._reader = reader
+        self._done.set()
 
     def _read(self, query: SparkQuery) -> pa.RecordBatchReader:
         session = self._sessions.new()

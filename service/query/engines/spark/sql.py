@@ -36,22 +36,10 @@ from service.query.sql.types import sql_type
 Columns = list[tuple[str, pa.DataType]]
 
 # The clauses that are translated, by sqlglot's names; a query with another one is refused.
-_SELECT = frozenset(
-    {
-        "expressions",
-        "from_",
-        "joins",
-        "where",
-        "group",
-        "having",
-        "qualify",
-        "order",
-        "limit",
-        "offset",
-        "distinct",
-    }
-    | {"with_", "kind"}
-)
+_SELECT = frozenset({
+    "expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct",
+    "with_", "kind",
+})  # fmt: skip
 _SET = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
 _GROUP = frozenset({"expressions", "rollup", "cube", "grouping_sets", "all"})
 _SIDES = frozenset({"", "LEFT", "RIGHT", "FULL"})

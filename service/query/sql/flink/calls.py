@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from service.base.errors import InvalidQueryError
+from service.base.errors import InvalidQueryError, NotSupportedError
 from service.query.sql.flink.macros import PREFIX
 from service.query.sql.trino.calls import call, constant, of_joda, takes, text
 from service.query.sql.trino.calls import macro as trino_macro
@@ -42,10 +42,9 @@ def macro(name: str, *arguments: exp.Expr) -> exp.Expr:
 
 def refused(name: str, hint: str | None = None) -> InvalidQueryError:
     """Return the error of a function that is not known here."""
-    return InvalidQueryError(
+    return NotSupportedError(
         f"Flink's function {name.upper()}() is not known here",
         hint=hint or "docs/upstream.md lists those that are; the dialect duckdb has all of DuckDB's",
-        code="NOT_SUPPORTED",
     )
 
 
@@ -164,9 +163,7 @@ def _moment(name: str, arguments: _Arguments) -> exp.Expr:
     takes(name.upper(), arguments, 1, 2)
     precision = arguments[1].name if len(arguments) == 2 else "3"
     if precision not in ("0", "3"):
-        raise InvalidQueryError(
-            f"expected 0 or 3 as the precision of {name.upper()}(), found {precision}", code="NOT_SUPPORTED"
-        )
+        raise NotSupportedError(f"expected 0 or 3 as the precision of {name.upper()}(), found {precision}")
     return macro(f"moment_of_{precision}", arguments[0])
 
 
@@ -295,10 +292,9 @@ def _check_parts(kind: exp.DataType) -> None:
         if part.this in _NESTED:
             continue
         if part.this not in _PLAIN:
-            raise InvalidQueryError(
+            raise NotSupportedError(
                 f"a cast to {kind.sql().upper()} is not known here: its parts would be cast in another way",
                 hint="cast the parts, one by one",
-                code="NOT_SUPPORTED",
             )
         _normalize(part)
 
@@ -318,8 +314,6 @@ def _normalize(kind: exp.DataType) -> None:
 
 
 def _refused(kind: exp.DataType) -> InvalidQueryError:
-    return InvalidQueryError(
-        f"a cast to {kind.sql().upper()} is not known here",
-        hint="docs/upstream.md lists the types",
-        code="NOT_SUPPORTED",
+    return NotSupportedError(
+        f"a cast to {kind.sql().upper()} is not known here", hint="docs/upstream.md lists the types"
     )

@@ -30,7 +30,7 @@ from sqlglot.dialects.trino import Trino
 from sqlglot.parsers.trino import TrinoParser
 from sqlglot.tokenizer_core import TokenType
 
-from service.base.errors import InvalidQueryError
+from service.base.errors import InvalidQueryError, NotSupportedError
 from service.query.sql.allowlist import not_a_query
 from service.query.sql.flink.calls import cast_as_flink, listagg, macro, rewritten
 from service.query.sql.parser import blanked, generated, parsed, too_deep
@@ -103,9 +103,7 @@ def _rewrite(node: exp.Expr) -> None:
     if rewrite is not None:
         rewrite(node)
     elif isinstance(node, (exp.Func, *_REFUSED_SYNTAX)) and not isinstance(node, _SYNTAX):
-        raise InvalidQueryError(
-            f"{node.key.upper()} is not known here in Flink's dialect", code="NOT_SUPPORTED"
-        )
+        raise NotSupportedError(f"{node.key.upper()} is not known here in Flink's dialect")
 
 
 def _function(node: exp.Expr) -> None:
@@ -152,7 +150,7 @@ def _cast(node: exp.Expr) -> None:
 def _extract(node: exp.Expr) -> None:
     field = node.this.name.upper()
     if field not in _FIELDS:
-        raise InvalidQueryError(f"EXTRACT does not know the field {field} here", code="NOT_SUPPORTED")
+        raise NotSupportedError(f"EXTRACT does not know the field {field} here")
 
 
 def _subscript(node: exp.Expr) -> None:
@@ -165,7 +163,7 @@ def _subscript(node: exp.Expr) -> None:
         node.replace(exp.Array(expressions=indexes))
         return
     if len(indexes) != 1 or isinstance(indexes[0], exp.Slice):
-        raise InvalidQueryError("expected one number or key in brackets", code="NOT_SUPPORTED")
+        raise NotSupportedError("expected one number or key in brackets")
     # A text is a key of a map.
     if not indexes[0].is_string:
         node.replace(macro("subscript", value, indexes[0]))
@@ -196,9 +194,7 @@ def _substring(node: exp.Expr) -> None:
 
 def _position(node: exp.Expr) -> None:
     if node.args.get("position") is not None:
-        raise InvalidQueryError(
-            "expected POSITION(part IN text), found a third argument", code="NOT_SUPPORTED"
-        )
+        raise NotSupportedError("expected POSITION(part IN text), found a third argument")
     node.replace(exp.Anonymous(this="instr", expressions=[node.this, node.args["substr"]]))
 
 
@@ -211,12 +207,11 @@ def _unnest(node: exp.Expr) -> None:
     alias = node.args.get("alias")
     names = [] if alias is None else list(alias.columns)
     if node.args.get("offset"):
-        raise InvalidQueryError("UNNEST … WITH ORDINALITY is not known here", code="NOT_SUPPORTED")
+        raise NotSupportedError("UNNEST … WITH ORDINALITY is not known here")
     if len(names) > 2 or len(node.expressions) != 1:
-        raise InvalidQueryError(
+        raise NotSupportedError(
             "UNNEST of an array of rows into their fields is not known here",
             hint="UNNEST(a) AS t (r) and r.field",
-            code="NOT_SUPPORTED",
         )
     if alias is None or len(names) < 2:
         return

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from service.base.errors import InvalidQueryError
+from service.base.errors import InvalidQueryError, NotSupportedError
 from service.query.sql.trino.macros import PREFIX, failure
 
 # MySQL's letters, as in Trino's date_format and date_parse.
@@ -113,7 +113,7 @@ def of_path(path: str) -> str:
 
 
 def _unsupported(what: str) -> InvalidQueryError:
-    return InvalidQueryError(f"this service does not know {what}", code="NOT_SUPPORTED")
+    return NotSupportedError(f"this service does not know {what}")
 
 
 _Arguments = Sequence[exp.Expr]
@@ -163,19 +163,17 @@ def constant(name: str, argument: exp.Expr) -> str:
         InvalidQueryError: the argument is something else.
     """
     if not (isinstance(argument, exp.Literal) and argument.is_string):
-        raise InvalidQueryError(
-            f"expected a constant as the pattern of {name}(): it is translated before it runs",
-            code="NOT_SUPPORTED",
+        raise NotSupportedError(
+            f"expected a constant as the pattern of {name}(): it is translated before it runs"
         )
     return str(argument.this)
 
 
 def refused(name: str) -> InvalidQueryError:
     """Return the error of a function of Trino that is not known here."""
-    return InvalidQueryError(
+    return NotSupportedError(
         f"Trino's function {name if '(' in name else name + '()'} is not known here",
         hint="docs/bi.md lists what differs from Trino",
-        code="NOT_SUPPORTED",
     )
 
 
@@ -407,7 +405,7 @@ def _varchar(node: exp.Cast) -> exp.Expr | None:
 
 
 def _char(node: exp.Cast) -> exp.Expr:
-    raise InvalidQueryError("the type char(n) is not known here: use varchar", code="NOT_SUPPORTED")
+    raise NotSupportedError("the type char(n) is not known here: use varchar")
 
 
 def _json(node: exp.Cast) -> exp.Expr | None:
@@ -435,10 +433,9 @@ def _zoned(node: exp.Cast) -> exp.Expr | None:
 
 
 def _too_fine(kind: str, digits: int) -> InvalidQueryError:
-    return InvalidQueryError(
+    return NotSupportedError(
         f"{kind} of {digits} digits is not known here",
         hint="timestamps have 0, 3, 6 or 9 digits, those with a time zone 6",
-        code="NOT_SUPPORTED",
     )
 
 

@@ -37,7 +37,7 @@ from sqlglot import exp
 from sqlglot.dialects.trino import Trino
 from sqlglot.parsers.trino import TrinoParser
 
-from service.base.errors import InvalidQueryError
+from service.base.errors import NotSupportedError
 from service.query.sql.allowlist import not_a_query
 from service.query.sql.parser import blanked, generated, parsed, too_deep
 from service.query.sql.trino.calls import (
@@ -97,11 +97,10 @@ def _replace(node: exp.Expr, parent: exp.Expr, tree: exp.Query) -> None:
     elif _is_of_moment(parent, node, tree):
         node.replace(_moment(node))
     else:
-        raise InvalidQueryError(
+        raise NotSupportedError(
             "a value with a time zone can stand in the answer, in a comparison, or in a function of dates; "
             "elsewhere its zone would be lost",
             hint="write AT TIME ZONE within the function: hour(x AT TIME ZONE 'Europe/Berlin')",
-            code="NOT_SUPPORTED",
         )
 
 
@@ -311,10 +310,9 @@ def _enclose(node: exp.Expr, _constants: Mapping[str, str]) -> None:
 def _plus(node: exp.Expr, _constants: Mapping[str, str]) -> None:
     value, interval = node.this, node.expression
     if isinstance(node, exp.Sub) and _is_date(value) and _is_date(interval):
-        raise InvalidQueryError(
+        raise NotSupportedError(
             "a date minus a date is not known here: Trino gives an interval, DuckDB a number",
             hint="write date_diff('day', from, to)",
-            code="NOT_SUPPORTED",
         )
     if isinstance(node, exp.Add) and _is_interval(value):
         value, interval = interval, value
@@ -375,7 +373,7 @@ def _trim(node: exp.Expr, _constants: Mapping[str, str]) -> None:
 def _extract(node: exp.Expr, _constants: Mapping[str, str]) -> None:
     field = node.this.name.upper()
     if field not in _FIELDS:
-        raise InvalidQueryError(f"EXTRACT does not know the field {field} here", code="NOT_SUPPORTED")
+        raise NotSupportedError(f"EXTRACT does not know the field {field} here")
     node.set("this", exp.var(_FIELDS[field]))
 
 
@@ -387,17 +385,16 @@ def _subscript(node: exp.Expr, _constants: Mapping[str, str]) -> None:
 def _fetch(node: exp.Expr, _constants: Mapping[str, str]) -> None:
     options = node.args.get("limit_options")
     if options is not None and options.args.get("with_ties"):
-        raise InvalidQueryError("FETCH FIRST … WITH TIES is not known here", code="NOT_SUPPORTED")
+        raise NotSupportedError("FETCH FIRST … WITH TIES is not known here")
 
 
 def _unnest(node: exp.Expr, _constants: Mapping[str, str]) -> None:
     alias = node.args.get("alias")
     named = len(alias.columns) if alias is not None else 0
     if named > len(node.expressions) + bool(node.args.get("offset")):
-        raise InvalidQueryError(
+        raise NotSupportedError(
             "UNNEST of a map, or of an array of rows, into several columns is not known here",
             hint="UNNEST(map_keys(m)), or UNNEST(a) AS t(r) and r.field",
-            code="NOT_SUPPORTED",
         )
 
 

@@ -23,7 +23,7 @@ TABLE = "native.aggregate__count"
 
 
 def reading(asker: Asker, sql: str) -> ScanExplanation:
-    [found] = explanation_of(plan(sql, asker.catalog)).tables
+    [found] = explanation_of(plan(sql, asker.catalog))
     return found
 
 

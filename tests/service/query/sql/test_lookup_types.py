@@ -92,7 +92,7 @@ def test_a_key_of_any_type_is_found_in_its_key_group(asker: Asker, key_type: str
         if has_no_constant(key):
             continue
         sql = f'SELECT key, _key_group FROM "{table.name}" WHERE key = {constant_of(key)}'
-        [reading] = explanation_of(plan(sql, asker.catalog)).tables
+        [reading] = explanation_of(plan(sql, asker.catalog))
         assert reading.key_groups == (1 if TYPES[key_type] else reading.key_groups_total), sql
         assert set(map(str, asker.rows(sql))) == {str((key, group))}
         assert len(asker.rows(sql)) == texts.count(text)
@@ -105,7 +105,7 @@ def test_timers_of_a_key_are_in_its_key_group() -> None:
     key = next(row[4] for row in everything)
     read = made.bytes_read
     sql = f"SELECT * FROM timers WHERE key = {constant_of(key)} AND time_domain IS NOT NULL"
-    [reading] = explanation_of(plan(sql, made.catalog)).tables
+    [reading] = explanation_of(plan(sql, made.catalog))
 
     assert sorted(map(str, made.rows(sql))) == sorted(str(row) for row in everything if row[4] == key)
     assert 0 < made.bytes_read < read
