@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,12 +19,11 @@ from readers import KEY_GROUP
 from service.base.errors import EngineUnavailableError, QueryError
 from service.tasks.export.files.conversion import TypeRules
 from service.tasks.export.files.destinations import Destination
-from service.tasks.export.files.parts import ExportedFile
 from service.tasks.export.layouts import HistoryLayout
 from service.tasks.export.manifest import ExportedSavepoint, ExportedTable
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable, Schema
+    from deltalake import DeltaTable
     from deltalake.transaction import AddAction
 
 _LOG = "_delta_log/"
@@ -64,7 +64,7 @@ class DeltaTables(HistoryLayout):
         with _asked():
             for commit in table.history():
                 if wanted.items() <= commit.items():
-                    return self.described(folder, version=int(commit["version"]))
+                    return replace(self.described(folder), version=int(commit["version"]))
         return None
 
     def others(self, savepoint: ExportedSavepoint, folders: set[str]) -> list[str]:
@@ -77,7 +77,11 @@ class DeltaTables(HistoryLayout):
         before = self._table(savepoint, table.folder)
         with _asked():
             properties = self._delta.CommitProperties(custom_metadata=dict(self.facts_of(savepoint)))
-            own = self._schema(before, schema)
+            if schema is not None:
+                own = self._delta.Schema.from_arrow(schema)
+            else:
+                assert before is not None
+                own = before.schema()
             is_partitioned = self._is_partitioned and KEY_GROUP in [field.name for field in own.fields]
             partitions = [KEY_GROUP] if is_partitioned else []
             actions: list[Any] = list(self._actions(savepoint, table, is_partitioned=is_partitioned))
@@ -99,13 +103,7 @@ class DeltaTables(HistoryLayout):
                 )
             after = self._table(savepoint, table.folder)
         assert after is not None
-        return table.committed(version=after.version())
-
-    def _schema(self, before: DeltaTable | None, schema: pa.Schema | None) -> Schema:
-        if schema is not None:
-            return self._delta.Schema.from_arrow(schema)
-        assert before is not None
-        return before.schema()
+        return replace(table, version=after.version())
 
     def _actions(
         self, savepoint: ExportedSavepoint, table: ExportedTable, *, is_partitioned: bool
@@ -117,7 +115,7 @@ class DeltaTables(HistoryLayout):
             yield AddAction(
                 path=file.path.removeprefix(above),
                 size=file.bytes,
-                partition_values=_partition_of(file) if is_partitioned else {},
+                partition_values={KEY_GROUP: str(file.key_group)} if is_partitioned else {},
                 modification_time=int(time.time() * 1000),
                 data_change=True,
                 stats=json.dumps({"numRecords": file.rows}),
@@ -138,10 +136,6 @@ class DeltaTables(HistoryLayout):
     def _names(self, savepoint: ExportedSavepoint) -> Iterator[str]:
         above = f"{savepoint.namespace}/"
         return (name.removeprefix(above) for name in self._destination.names(savepoint.namespace))
-
-
-def _partition_of(file: ExportedFile) -> dict[str, str | None]:
-    return {KEY_GROUP: str(file.key_group)}
 
 
 def _storage_options(arguments: Mapping[str, Any]) -> dict[str, str]:

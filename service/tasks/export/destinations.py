@@ -35,27 +35,18 @@ def destination_of(text: str, databases: Iterable[Database], options: StorageOpt
         if location.is_inside(own.exclusive_directory):
             raise _in_savepoint(location, own.exclusive_directory)
         query = query or own.query_of(location) or ""
-    if location.scheme == "file":
-        _check_folders(location)
-        return Folder(location.path)
-    store = store_of(location, query, options)
+    is_local = location.scheme == "file"
+    store = None if is_local else store_of(location, query, options)
     above = location
-    while above.path != "/":
-        if store.get(f"{above.path.strip('/')}/{METADATA_FILE_NAME}") is not None:
-            raise _in_savepoint(location, above)
-        above = above.parent
-    return Prefix(location, query, options)
-
-
-def _check_folders(location: Location) -> None:
-    """Refuse a folder that is a savepoint, or in one, also of another job."""
-    above = location
-    while True:
-        if os.path.lexists(os.path.join(above.path, METADATA_FILE_NAME)):
+    # It may be a savepoint, or in one, also of another job.
+    while is_local or above.path != "/":
+        name = f"{above.path.rstrip('/')}/{METADATA_FILE_NAME}"
+        if os.path.lexists(name) if store is None else store.get(name.lstrip("/")) is not None:
             raise _in_savepoint(location, above)
         if above.path == "/":
-            return
+            break
         above = above.parent
+    return Folder(location.path) if is_local else Prefix(location, query, options)
 
 
 def _in_savepoint(location: Location, savepoint: Location) -> ConflictError:

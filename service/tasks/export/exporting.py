@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-import pyarrow as pa
-
 from catalog import Database, Job
 from readers import absolute, load_machine
 from service.base.errors import ConflictError, InvalidRequestError
@@ -27,7 +25,7 @@ from service.tasks.export.files.parts import PartWriter
 from service.tasks.export.iceberg import IcebergTables
 from service.tasks.export.layouts import Layout, ParquetFolders
 from service.tasks.export.ledger import Ledger
-from service.tasks.export.manifest import ExportedSavepoint, ExportedTable, columns_of, rows_of
+from service.tasks.export.manifest import ExportedSavepoint, ExportedTable, columns_of
 from service.tasks.export.request import ExportRequest
 from service.tasks.export.running import Executors, TableJob, Threads, Workers
 from service.tasks.export.selection import ChosenTable, Selection, folder_name, selection_of
@@ -35,19 +33,6 @@ from service.tasks.task import Context, Task
 from service.tasks.write.errors import write_errors
 
 _HASHED_BYTES = 16 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportSource:
-    """A savepoint to export.
-
-    Attributes:
-        database: the savepoint.
-        namespace: of its tables; empty where the format has none.
-    """
-
-    database: Database
-    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,20 +89,28 @@ def run(request: ExportRequest, context: Context) -> Exported:
     count = len(context.catalog.databases)
     if not request.has_history and request.database is None and count > 1:
         context.warn(
-            f"{sources[0].database.name} is exported, the newest of {count}: parquet has one savepoint, iceberg and delta keep all of "
-            "a job"
+            f"{sources[0][0].name} is exported, the newest of {count}: parquet has one savepoint, iceberg and delta keep all of a job"
         )
     load_machine()
-    export = Export(request, context, sources)
-    context.progress(export.progress)
-    done = export.run()
-    for note in done.notes:
+    with write_errors():
+        destination = destination_of(request.to, [database for database, _ in sources], context.storage)
+        with destination.locked():
+            export = _Export(request, context, destination)
+            context.progress(export.progress)
+            exported = [export.one(*source, is_last=source is sources[-1]) for source in sources]
+    for note in export.notes:
         context.warn(note)
-    return done
+    return Exported(
+        target=request.to.partition("?")[0],
+        savepoints=tuple(one for one in exported if one is not None),
+        known=tuple(export.known),
+        notes=tuple(export.notes),
+    )
 
 
-def _sources(request: ExportRequest, context: Context) -> list[ExportSource]:
-    """Return the savepoints that are exported: one, or the newest, or all of each job, the oldest first.
+def _sources(request: ExportRequest, context: Context) -> list[tuple[Database, str]]:
+    """Return the savepoints that are exported, with the namespaces of their tables: one, or the newest, or all of each job, the oldest
+    first.
 
     Raises:
         CatalogError: there is no such database.
@@ -127,61 +120,41 @@ def _sources(request: ExportRequest, context: Context) -> list[ExportSource]:
     one = None if name is None else catalog.database(name)
     if not request.has_history:
         newest = one or catalog.newest
-        return [] if newest is None else [ExportSource(database=newest)]
+        return [] if newest is None else [(newest, "")]
     jobs = catalog.jobs()
     if one is None and request.namespace and len(jobs) > 1:
         names = ", ".join(job.title for job in jobs)
         raise InvalidRequestError(f"expected a namespace only for one job, found {len(jobs)}: {names}")
     return [
-        ExportSource(database=database, namespace=request.namespace or _namespace(job, jobs))
+        (database, request.namespace or _namespace(job, jobs))
         for job in jobs
         for database in reversed(job.databases)
         if one is None or database == one
     ]
 
 
-class Export:
-    """An export, once.
+class _Export:
+    """An export that runs.
 
     Args:
         request: the export.
         context: has the engine that does the work.
-        sources: the savepoints, the oldest of a job first.
+        destination: of the files.
+
+    Attributes:
+        notes: what a person should know.
+        known: names of the savepoints that were there already.
     """
 
-    def __init__(self, request: ExportRequest, context: Context, sources: Sequence[ExportSource]) -> None:
-        self._request, self._context = request, context
-        self._sources = list(sources)
+    def __init__(self, request: ExportRequest, context: Context, destination: Destination) -> None:
+        self.notes: list[str] = []
+        self.known: list[str] = []
+        self._request, self._context, self._destination = request, context, destination
+        self._ledger = Ledger(destination, request)
+        self._layout = self._layout_of(TypeRules(format=request.format, nanoseconds=request.nanoseconds))
         self._scanned: list[TableJob] = []
-        self._notes: list[str] = []
-        self._known: list[str] = []
         self._done = 0
         self._started = monotonic()
-
-    def run(self) -> Exported:
-        """Export; the errors are those of the function `run`."""
-        with write_errors():
-            exported = list(self._run())
-        return Exported(
-            target=self._request.to.partition("?")[0],
-            savepoints=tuple(exported),
-            known=tuple(self._known),
-            notes=tuple(self._notes),
-        )
-
-    def _run(self) -> Iterator[ExportedSavepoint]:
-        request = self._request
-        destination = destination_of(
-            request.to, [source.database for source in self._sources], self._context.storage
-        )
-        rules = TypeRules(format=request.format, nanoseconds=request.nanoseconds)
-        with destination.locked():
-            ledger = Ledger(destination, request)
-            layout = self._layout(destination, rules)
-            for source in self._sources:
-                savepoint = self._one(source, destination, ledger, layout)
-                if savepoint is not None:
-                    yield savepoint
 
     def progress(self) -> str:
         """Return how far it is, as a line."""
@@ -189,75 +162,80 @@ class Export:
         done, took = counted(self._done, "table"), monotonic() - self._started
         return f"{done}, {size_text(read)} read, {took:,.0f} s"
 
-    def _layout(self, destination: Destination, rules: TypeRules) -> Layout:
-        request = self._request
-        is_partitioned, is_complete = request.partition_by is not None, not request.tables
+    def _layout_of(self, rules: TypeRules) -> Layout:
+        request, destination = self._request, self._destination
+        kept = {"is_partitioned": request.partition_by is not None, "is_complete": not request.tables}
         if request.format == ICEBERG:
-            return IcebergTables(
-                destination, rules, request.catalog, is_partitioned=is_partitioned, is_complete=is_complete
-            )
+            return IcebergTables(destination, rules, request.catalog, **kept)
         if request.format == DELTA:
-            return DeltaTables(destination, rules, is_partitioned=is_partitioned, is_complete=is_complete)
+            return DeltaTables(destination, rules, **kept)
         return ParquetFolders(destination, rules)
 
-    def _one(
-        self, source: ExportSource, destination: Destination, ledger: Ledger, layout: Layout
-    ) -> ExportedSavepoint | None:
+    def one(self, database: Database, namespace: str, *, is_last: bool) -> ExportedSavepoint | None:
         """Export a savepoint; return None if that was done before."""
-        facts = _facts_of(source)
+        request, ledger = self._request, self._ledger
+        facts = _facts_of(database, namespace)
         if ledger.is_whole(facts):
-            self._check_there(destination, ledger, facts)
-            self._known.append(facts.database)
+            self._check_there(facts)
+            self.known.append(facts.database)
             return None
-        self._check_alone(destination, ledger, facts)
+        self._check_alone(facts)
         later = ledger.later_than(facts)
         if later is not None:
-            self._notes.append(
+            self.notes.append(
                 f"{facts.database} is left out: it is older than {later.database}, which is there, and a history goes on only forwards"
             )
             return None
+        # A table that only newer checkpoints have is wanted of these.
         selection = selection_of(
-            source.database,
-            self._request.tables,
-            allow_partial=self._request.allow_partial,
-            # A table that only newer checkpoints have is wanted of these.
-            may_lack=source is not self._sources[-1],
+            database, request.tables, allow_partial=request.allow_partial, may_lack=not is_last
         )
-        conversions = TableConversions(layout, facts, selection)
+        conversions = {chosen.folder: self._conversion(facts, chosen) for chosen in selection.tables}
         finished = ledger.begin(facts)
-        whole = conversions.still_whole(finished)
-        jobs = self._jobs(destination, layout, facts, conversions, whole)
-        workers = self._workers(source.database)
-        with closing(workers.written(jobs)) as written:
+        whole = {
+            chosen.folder: table
+            for chosen in selection.tables
+            if (table := finished.get(chosen.folder)) is not None
+            and table.name == chosen.table.name
+            and table.schema == columns_of(conversions[chosen.folder].schema)
+            and self._layout.is_there(table)
+        }
+        jobs = self._jobs(facts, selection, conversions, frozenset(whole))
+        with closing(self._workers(database).written(jobs)) as written:
             for job in written:
-                table = self._finished(job, conversions)
+                table = self._finished(job)
                 ledger.finish(table)
                 whole[table.folder] = table
                 self._done += 1
         ledger.commit()
-        tables = layout.commit(
-            facts, [whole[chosen.folder] for chosen in selection.tables], conversions.schemas
-        )
+        schemas = {folder: conversion.schema for folder, conversion in conversions.items()}
+        tables = self._layout.commit(facts, [whole[chosen.folder] for chosen in selection.tables], schemas)
         savepoint = replace(
             facts,
             exported_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            undecoded_states=tuple(state.to_dict() for state in selection.undecoded),
-            incomplete=tuple(asdict(file) for file in unread_files(facts.database, selection.unread)),
+            undecoded_states=tuple(map(asdict, selection.undecoded)),
+            incomplete=tuple(map(asdict, unread_files(facts.database, selection.unread))),
             tables=tuple(tables),
         )
         ledger.publish(savepoint)
         self._note(savepoint, selection)
         return savepoint
 
+    def _conversion(self, facts: ExportedSavepoint, chosen: ChosenTable) -> Conversion:
+        try:
+            return self._layout.conversion(facts, chosen)
+        except UnexportableTypeError as error:
+            raise InvalidRequestError(f"table {chosen.table.name!r}: {error}") from error
+
     def _jobs(
         self,
-        destination: Destination,
-        layout: Layout,
         facts: ExportedSavepoint,
-        conversions: TableConversions,
-        whole: Mapping[str, ExportedTable],
+        selection: Selection,
+        conversions: Mapping[str, Conversion],
+        whole: frozenset[str],
     ) -> Iterator[TableJob]:
-        for chosen in conversions.tables:
+        destination, layout = self._destination, self._layout
+        for chosen in selection.tables:
             if chosen.folder in whole:
                 self._done += 1
                 continue
@@ -266,7 +244,7 @@ class Export:
                 # A run that was killed has left them.
                 if name.rpartition("/")[2].removeprefix(HIDDEN).startswith(prefix):
                     destination.remove(name)
-            conversion = conversions.of(chosen)
+            conversion = conversions[chosen.folder]
             is_partitioned = self._request.partition_by in conversion.schema.names
             writer = PartWriter(
                 destination=destination,
@@ -280,23 +258,22 @@ class Export:
             self._scanned.append(job)
             yield job
 
-    def _finished(self, job: TableJob, conversions: TableConversions) -> ExportedTable:
+    def _finished(self, job: TableJob) -> ExportedTable:
         chosen, parts = job.chosen, job.parts
         files = tuple(file for part in parts for file in part.files)
-        if not files and conversions.needs_files:
+        if not files and self._layout.needs_files:
             files = (job.writer.write_empty(),)
-        incomplete = unread_files(chosen.table.name, job.scan.incomplete)
         return ExportedTable(
             name=chosen.table.name,
             folder=chosen.folder,
-            rows=rows_of(files),
-            schema=columns_of(conversions.of(chosen).schema),
+            rows=sum(file.rows for file in files),
+            schema=columns_of(job.writer.conversion.schema),
             files=files,
             decode_status=chosen.status,
             decode_note=chosen.note,
             undecoded_rows=sum(part.undecoded for part in parts),
             out_of_range_rows=sum(part.out_of_range for part in parts),
-            incomplete=tuple(asdict(file) for file in incomplete),
+            incomplete=tuple(map(asdict, unread_files(chosen.table.name, job.scan.incomplete))),
         )
 
     def _workers(self, database: Database) -> Workers:
@@ -308,94 +285,42 @@ class Export:
             return Threads(self._context.settings.duckdb.threads or machine.cores())
         return Executors(engine, database.reference)
 
-    def _check_there(self, destination: Destination, ledger: Ledger, facts: ExportedSavepoint) -> None:
+    def _check_there(self, facts: ExportedSavepoint) -> None:
         """Refuse an export of which files are gone."""
-        (known,) = (one for one in ledger.manifest.savepoints if one.is_same(facts))
-        if self._request.options["tables"] != ledger.manifest.options.get("tables") and not known.namespace:
+        url, manifest = self._destination.url, self._ledger.manifest
+        (known,) = (one for one in manifest.savepoints if one.is_same(facts))
+        if self._request.options["tables"] != manifest.options.get("tables") and not known.namespace:
             raise ConflictError(
-                f"{destination.url}: expected an export of the same tables, found one of others; export to another folder"
+                f"{url}: expected an export of the same tables, found one of others; export to another folder"
             )
         for table in known.tables:
-            if not destination.has_all({file.path: file.bytes for file in table.files}):
+            if not self._destination.has_all({file.path: file.bytes for file in table.files}):
                 raise ConflictError(
-                    f"{destination.url}: expected the files of table {table.name!r} as the manifest has them, found others; export to "
-                    "another folder"
+                    f"{url}: expected the files of table {table.name!r} as the manifest has them, found others; export to another "
+                    "folder"
                 )
 
-    def _check_alone(self, destination: Destination, ledger: Ledger, facts: ExportedSavepoint) -> None:
+    def _check_alone(self, facts: ExportedSavepoint) -> None:
         """Refuse a second savepoint where only one belongs."""
-        if self._request.has_history or not ledger.manifest.savepoints:
-            return
-        other = ledger.manifest.savepoints[-1]
-        raise ConflictError(
-            f"{destination.url}: expected an empty folder, or an export of {facts.path}, found one of {other.path}",
-            code="TARGET_EXISTS",
-        )
+        known = self._ledger.manifest.savepoints
+        if known and not self._request.has_history:
+            raise ConflictError(
+                f"{self._destination.url}: expected an empty folder, or an export of {facts.path}, found one of {known[-1].path}",
+                code="TARGET_EXISTS",
+            )
 
     def _note(self, savepoint: ExportedSavepoint, selection: Selection) -> None:
-        self._notes += [state.text() for state in selection.undecoded]
+        self.notes += [state.text() for state in selection.undecoded]
         for table in savepoint.tables:
             if table.undecoded_rows:
-                self._notes.append(
+                self.notes.append(
                     f"{table.name}: of {table.undecoded_rows} of {table.rows} rows some bytes are not decoded: they are in _undecoded"
                 )
-            self._notes += [f"{table.name} lacks rows: {file['message']}" for file in table.incomplete]
-        self._notes += [
-            f"{savepoint.database} lacks rows: {file['message']}" for file in savepoint.incomplete
-        ]
+            self.notes += [f"{table.name} lacks rows: {file['message']}" for file in table.incomplete]
+        self.notes += [f"{savepoint.database} lacks rows: {file['message']}" for file in savepoint.incomplete]
 
 
-class TableConversions:
-    """How the rows of the tables of a savepoint are converted.
-
-    Args:
-        layout: of the export.
-        savepoint: the savepoint.
-        selection: its tables.
-
-    Raises:
-        InvalidRequestError: the format has no type for a column.
-    """
-
-    def __init__(self, layout: Layout, savepoint: ExportedSavepoint, selection: Selection) -> None:
-        self.tables = selection.tables
-        self._layout = layout
-        self._conversions = {}
-        for chosen in selection.tables:
-            try:
-                self._conversions[chosen.folder] = layout.conversion(savepoint, chosen)
-            except UnexportableTypeError as error:
-                raise InvalidRequestError(f"table {chosen.table.name!r}: {error}") from error
-
-    def of(self, chosen: ChosenTable) -> Conversion:
-        """Return how rows of a table are converted."""
-        return self._conversions[chosen.folder]
-
-    @property
-    def schemas(self) -> dict[str, pa.Schema]:
-        """The schemas of the rows of all tables, by their folders."""
-        return {folder: conversion.schema for folder, conversion in self._conversions.items()}
-
-    @property
-    def needs_files(self) -> bool:
-        """True if a table without rows has a file all the same."""
-        return self._layout.needs_files
-
-    def still_whole(self, finished: Mapping[str, ExportedTable]) -> dict[str, ExportedTable]:
-        """Return the tables that an earlier run has finished, of which all files are there and have the columns of now."""
-        return {
-            chosen.folder: table
-            for chosen in self.tables
-            for table in [finished.get(chosen.folder)]
-            if table is not None
-            and table.name == chosen.table.name
-            and table.schema == columns_of(self.of(chosen).schema)
-            and self._layout.is_there(table)
-        }
-
-
-def _facts_of(source: ExportSource) -> ExportedSavepoint:
-    database = source.database
+def _facts_of(database: Database, namespace: str) -> ExportedSavepoint:
     created_at = database.created_at
     return ExportedSavepoint(
         database=database.name,
@@ -404,7 +329,7 @@ def _facts_of(source: ExportSource) -> ExportedSavepoint:
         checkpoint_id=database.checkpoint_id,
         kind=database.kind,
         created_at=None if created_at is None else created_at.isoformat(),
-        namespace=source.namespace,
+        namespace=namespace,
     )
 
 

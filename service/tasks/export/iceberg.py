@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ class IcebergTables(HistoryLayout):
 
     def known(self, savepoint: ExportedSavepoint, folder: str) -> ExportedTable | None:
         found = self._snapshot_of(self._table(savepoint, folder), savepoint)
-        return None if found is None else self.described(folder, snapshot_id=found)
+        return None if found is None else replace(self.described(folder), snapshot_id=found)
 
     def others(self, savepoint: ExportedSavepoint, folders: set[str]) -> list[str]:
         with _asked():
@@ -105,7 +106,7 @@ class IcebergTables(HistoryLayout):
             after = transaction.commit_transaction()
             current = after.current_snapshot()
         assert current is not None
-        return table.committed(snapshot_id=current.snapshot_id)
+        return replace(table, snapshot_id=current.snapshot_id)
 
     def _data_file(self, file: ExportedFile, spec: PartitionSpec) -> DataFile:
         """Return how a manifest of Iceberg names a file. It has no bounds of columns: Python has no dates beyond the year 9999."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from readers import KEY_GROUP
 from service.tasks.export.files.conversion import Conversion, TypeRules
 from service.tasks.export.files.destinations import Destination
-from service.tasks.export.files.parts import moved
 from service.tasks.export.ledger import UNFINISHED
 from service.tasks.export.manifest import ExportedSavepoint, ExportedTable
 from service.tasks.export.selection import ChosenTable
@@ -110,8 +110,8 @@ class ParquetFolders(Layout):
         return [self._visible(table) for table in tables]
 
     def _visible(self, table: ExportedTable) -> ExportedTable:
-        files = (moved(file, f"{_STAGED}/", "") for file in table.files)
-        return table.with_files(tuple(files))
+        files = (replace(file, path=file.path.removeprefix(f"{_STAGED}/")) for file in table.files)
+        return replace(table, files=tuple(files))
 
 
 class HistoryLayout(Layout):
@@ -178,13 +178,9 @@ class HistoryLayout(Layout):
             "savepointdb.path": savepoint.path,
         }
 
-    def described(
-        self, folder: str, *, snapshot_id: int | None = None, version: int | None = None
-    ) -> ExportedTable:
+    def described(self, folder: str) -> ExportedTable:
         """Return a table of which only the folder matters."""
-        return ExportedTable(
-            name=folder, folder=folder, rows=0, schema=(), files=(), snapshot_id=snapshot_id, version=version
-        )
+        return ExportedTable(name=folder, folder=folder, rows=0, schema=(), files=())
 
     def commit(
         self,
@@ -198,7 +194,7 @@ class HistoryLayout(Layout):
             if known is None:
                 done.append(self.commit_table(savepoint, table, schemas[table.folder]))
             else:
-                done.append(table.committed(snapshot_id=known.snapshot_id, version=known.version))
+                done.append(replace(table, snapshot_id=known.snapshot_id, version=known.version))
         if self._is_complete:
             # A state that the job no longer has shows no rows of older checkpoints.
             for folder in self.others(savepoint, {table.folder for table in tables}):

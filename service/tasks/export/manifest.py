@@ -12,7 +12,7 @@ A folder of Parquet files has one savepoint, tables of Iceberg and Delta have on
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,14 +75,6 @@ class ExportedTable:
         files = tuple(ExportedFile(**file) for file in found["files"])
         lists = {"schema": columns, "files": files, "incomplete": tuple(found["incomplete"])}
         return cls(**{**found, **lists})
-
-    def with_files(self, files: tuple[ExportedFile, ...]) -> ExportedTable:
-        """Return the table with the same files at other places."""
-        return replace(self, files=files)
-
-    def committed(self, *, snapshot_id: int | None = None, version: int | None = None) -> ExportedTable:
-        """Return the table as a snapshot or a version."""
-        return replace(self, snapshot_id=snapshot_id, version=version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +195,3 @@ def _check(found: Mapping[str, Any], **kinds: type) -> None:
 def columns_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
     """Return the columns of a schema with their types as texts."""
     return tuple((column.name, str(column.type)) for column in schema)
-
-
-def rows_of(files: Sequence[ExportedFile]) -> int:
-    """Return the number of rows of files."""
-    return sum(file.rows for file in files)

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 from catalog import Database, NoSuchTableError, Table
 from catalog.naming import unique_names
@@ -53,7 +52,7 @@ def folder_name(table: str) -> str:
     return f"{spelled[: _LONGEST - _HASH_DIGITS - 2]}~~{digest}"
 
 
-def folder_names(tables: Sequence[tuple[str, str]]) -> list[str]:
+def folder_names(tables: Iterable[tuple[str, str]]) -> list[str]:
     """Return a name for each (table, id of its operator): with the id where two tables have one name, in any case."""
     return unique_names((folder_name(table), operator_id) for table, operator_id in tables)
 
@@ -102,10 +101,6 @@ class UndecodedState:
     note: str | None
     table: str | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as values that are JSON."""
-        return asdict(self)
-
     def text(self) -> str:
         """Return it as a line for people."""
         what = "no table shows it" if self.table is None else f"{self.table} is exported as it is"
@@ -147,7 +142,7 @@ def selection_of(
     if unread and not names and not allow_partial:
         raise unread[0]
     tables = list(_named(database, names, may_lack=may_lack) if names else _all(database))
-    folders = folder_names([(table.name, operator_id) for table, operator_id in tables])
+    folders = folder_names((table.name, operator_id) for table, operator_id in tables)
     chosen = (_chosen(table, folder) for (table, _), folder in zip(tables, folders, strict=True))
     return Selection(tables=tuple(chosen), undecoded=tuple(_undecoded(database)), unread=unread)
 
@@ -156,11 +151,6 @@ def matching(database: Database, pattern: str) -> list[str]:
     """Return the names of the tables that a pattern matches, in any case."""
     folded = pattern.casefold()
     return [name for name in database.tables if fnmatchcase(name.casefold(), folded)]
-
-
-def is_pattern(name: str) -> bool:
-    """Return whether a name stands for several tables."""
-    return not _PATTERN.isdisjoint(name)
 
 
 def _all(database: Database) -> Iterator[tuple[Table, str]]:
@@ -173,7 +163,7 @@ def _all(database: Database) -> Iterator[tuple[Table, str]]:
 def _named(database: Database, names: Sequence[str], *, may_lack: bool) -> Iterator[tuple[Table, str]]:
     known: dict[str, Table] = {}
     for name in names:
-        found = matching(database, name) if is_pattern(name) else [name]
+        found = matching(database, name) if not _PATTERN.isdisjoint(name) else [name]
         if not found and not may_lack:
             raise InvalidRequestError(
                 f"expected tables that match {name!r:.100}, found none in database {database.name!r}"

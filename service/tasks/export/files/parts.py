@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -230,8 +230,3 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     for end, group in zip(ends.run_ends.to_pylist(), ends.values.to_pylist(), strict=True):
         yield int(group), batch.slice(start, end - start)
         start = end
-
-
-def moved(file: ExportedFile, before: str, after: str) -> ExportedFile:
-    """Return a file of a folder that has another name now."""
-    return replace(file, path=after + file.path.removeprefix(before))
