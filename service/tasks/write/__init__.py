@@ -4,8 +4,7 @@
     errors.py      the errors of the writers, as users see them
     statements/    the text → statements
     composition.py  SELECTs made of parts of a script
-    changes.py     statements that change the same thing, and what they share
-    changedstates.py what has changed in the states of a savepoint
+    changes.py     statements that change the same thing, and what they share: what has changed in the states of a savepoint
     rows.py        changes of rows of states
     merging.py     which clause of a MERGE each row takes
     timers.py      rows that are added to `timers`
@@ -15,10 +14,9 @@
     alterations.py changes of whole states: they go, or get other names and types
     creating.py    new states
     operators.py   changes of whole operators
-    offsets.py     changes of `source_offsets`
-    kafka.py       the arguments of `rewind_kafka`, and the two halves of a source
+    offsets.py     changes of `source_offsets`, and `rewind_kafka`
     localfiles.py  files of this machine that a script or a query names in FROM
-    classes/       what the classes of the job forbid, and no savepoint says
+    classes.py     what the classes of the job forbid, and no savepoint says
     script.py      what the statements so far have changed; each statement sees what the earlier ones did
     writing.py     a script → a preview, or a new savepoint that was read back
     serving/       the writes of clients, each in a process of its own

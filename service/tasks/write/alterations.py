@@ -24,7 +24,7 @@ from readers import (
 )
 from service.base.errors import InvalidQueryError, QueryError
 from service.tasks.write.changes import Changes, Effect, ScriptContext
-from service.tasks.write.classes.shared import StateTypes, check_shared_classes
+from service.tasks.write.classes import StateTypes, check_shared_classes
 from service.tasks.write.composition import Composition
 from service.tasks.write.errors import write_errors
 from service.tasks.write.layers import check_not_assumed
@@ -34,12 +34,13 @@ from service.tasks.write.statements.alter import (
     AlterColumn,
     ColumnStatement,
     DropColumn,
+    DropTable,
     RenameColumn,
+    RenameTable,
     SetOptions,
     Truncate,
 )
 from service.tasks.write.statements.parser import Statement
-from service.tasks.write.statements.tables import DropTable, RenameTable
 from writers import (
     AddedField,
     AlterOperatorStates,

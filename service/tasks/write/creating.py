@@ -27,7 +27,7 @@ from readers import (
 from service.base.errors import InvalidQueryError, QueryError
 from service.query.sql.edits import quoted
 from service.tasks.write.changes import Changes, Effect, ScriptContext
-from service.tasks.write.classes.nulls import field_warnings
+from service.tasks.write.classes import field_warnings
 from service.tasks.write.composition import Composition
 from service.tasks.write.errors import write_errors
 from service.tasks.write.statements.create import CreateTable

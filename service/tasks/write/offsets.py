@@ -1,7 +1,11 @@
-"""UPDATE of `source_offsets`: the rows as the script has left them, and the i8 of each changed row.
+"""UPDATE of `source_offsets` and `CALL rewind_kafka`: the rows as the script has left them, and the i8 of each changed row.
 
 The rows have one more column, `_row`, which says which of them a SELECT of new values returns. A row whose offset has no i8 of its
 own, such as one of a split that a CDC connector keeps as JSON, can be read and not changed; the error has the reason.
+
+A FLIP-27 source keeps its splits in its readers, with their offsets, and in its enumerator, which knows what it has given out. Flink
+assigns a partition that the enumerator does not know from the start again, whatever offset a reader has: `rewind_kafka` checks that
+the two halves agree.
 """
 
 from __future__ import annotations
@@ -18,16 +22,15 @@ import pyarrow.compute as pc
 
 from catalog import Database, FactsTable, Table
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
-from readers import OffsetPlace, Savepoint, offset_places, source_offsets
+from readers import OffsetPlace, Savepoint, State, StateKind, offset_places, source_offsets
 from service.base.errors import InvalidQueryError, InvalidValueError, Position
 from service.query.sql.edits import quoted
 from service.tasks.write.changes import Changes, Effect, ScriptContext
 from service.tasks.write.composition import Composition
-from service.tasks.write.kafka import check_source, rewind_arguments
 from service.tasks.write.samples import check_found
+from service.tasks.write.statements.alter import USAGE, RewindKafka
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.rows import Update
-from service.tasks.write.statements.tables import RewindKafka
 from writers import SetOffsets, UnwritableError
 
 ROW = "_row"
@@ -72,7 +75,7 @@ class OffsetChanges(Changes):
 
     def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
-        self._rows: DraftOffsets | None = None
+        self._rows: OffsetRows | None = None
 
     @property
     def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
@@ -120,19 +123,19 @@ class OffsetChanges(Changes):
             raise UnwritableError("expected the offsets of the script, read others back; nothing was written")
 
     def _update(self, statement: Update) -> Effect:
-        return self._effect(self._draft.update(statement, self.context))
+        return self._effect(self._known.update(statement, self.context))
 
     def _rewind(self, statement: RewindKafka) -> Effect:
         query = Composition("SELECT * FROM (VALUES ").add(statement.arguments, ")")
         operator, topic, offsets = rewind_arguments(self.context.read(query))
         operator_id, _ = self.context.operator(operator)
         check_source(self.context.database.savepoint, operator_id, operator)
-        return self._effect(self._draft.rewind(operator_id, operator, topic, offsets, statement.position))
+        return self._effect(self._known.rewind(operator_id, operator, topic, offsets, statement.position))
 
     @property
-    def _draft(self) -> DraftOffsets:
+    def _known(self) -> OffsetRows:
         if self._rows is None:
-            self._rows = DraftOffsets(self.context.database, self.context.operator_ids)
+            self._rows = OffsetRows(self.context.database, self.context.operator_ids)
         return self._rows
 
     @staticmethod
@@ -143,7 +146,7 @@ class OffsetChanges(Changes):
         return Effect(table=SOURCE_OFFSETS_NAME, changed=rows, text=text)
 
 
-class DraftOffsets:
+class OffsetRows:
     """The rows of `source_offsets`, with the changes so far.
 
     Args:
@@ -343,3 +346,80 @@ class DraftOffsets:
             place, before = self._place(row), self._before[row]
             numbers.setdefault(place.operator_id, {})[place] = (before, value)
         yield from itertools.starmap(SetOffsets, numbers.items())
+
+
+_READER_STATE = "SourceReaderState"
+_ASSIGNED = "ASSIGNED"
+
+
+def rewind_arguments(found: pa.Table) -> tuple[str, str, dict[int, int]]:
+    """Return operator, topic and offsets by partition.
+
+    Args:
+        found: one row with a column for each argument.
+
+    Raises:
+        InvalidQueryError: there are others.
+    """
+    types = found.schema.types
+    if (
+        found.num_rows != 1
+        or len(types) != 3
+        or not (pa.types.is_string(types[0]) and pa.types.is_string(types[1]) and pa.types.is_map(types[2]))
+        or any(map(pa.types.is_temporal, (types[2].key_type, types[2].item_type)))
+    ):
+        shown = ", ".join(map(str, types))
+        raise InvalidQueryError(f"expected {USAGE}, found arguments of the types {shown}")
+    operator, topic, pairs = (column[0].as_py() for column in found.columns)
+    if operator is None or topic is None or not pairs:
+        raise InvalidQueryError(f"expected {USAGE}, found NULL or an empty map")
+    offsets = {}
+    for partition, offset in pairs:
+        if type(partition) is not int or type(offset) is not int or partition < 0 or offset < 0:
+            raise InvalidQueryError(
+                f"expected a partition and an offset from 0 on, found {partition!r} and {offset!r}"
+            )
+        offsets[partition] = offset
+    return operator, topic, offsets
+
+
+def check_source(savepoint: Savepoint, operator_id: str, name: str) -> None:
+    """Check that readers and enumerator of a source know the same partitions; legacy sources have no enumerator.
+
+    Raises:
+        InvalidQueryError: one half is missing, or the halves differ.
+        ReaderError: the state cannot be read.
+    """
+    operator = next(one for one in savepoint.operators if one.operator_id == operator_id)
+    readers = next((state for state in operator.states if state.name == _READER_STATE), None)
+    enumerator = next((state for state in operator.states if state.kind is StateKind.COORDINATOR), None)
+    if readers is None:
+        return
+    if enumerator is None:
+        raise InvalidQueryError(
+            f"{name!r} has the splits of its readers and no state of its enumerator: Flink would read every partition from "
+            "its start again, whatever their offsets are"
+        )
+    given = {
+        (one["topic"], one["partition"])
+        for value in _kafka_values(enumerator)
+        for one in value["partitions"]
+        if one["assignment_status"] == _ASSIGNED
+    }
+    unknown = sorted({(value["topic"], value["partition"]) for value in _kafka_values(readers)} - given)
+    if unknown:
+        topic, partition = unknown[0]
+        raise InvalidQueryError(
+            f"the enumerator of {name!r} does not know that a reader has topic {topic}, partition {partition}: Flink would "
+            "read it twice"
+        )
+
+
+def _kafka_values(state: State) -> list[Any]:
+    """Return the values of a connector's state; none if its layout is not that of Kafka."""
+    found = [value for batch in state.read(["value"]) for value in batch.column(0).to_pylist()]
+    return [
+        value
+        for value in found
+        if isinstance(value, dict) and value.keys() & {"partitions", "starting_offset"}
+    ]

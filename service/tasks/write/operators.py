@@ -10,9 +10,8 @@ import pyarrow as pa
 from readers import operator_id_of
 from service.base.errors import InvalidQueryError
 from service.tasks.write.changes import Changes, Effect, ScriptContext
-from service.tasks.write.statements.alter import SetOptions
+from service.tasks.write.statements.alter import DropTable, RenameTable, SetOptions
 from service.tasks.write.statements.parser import Fragment, Statement
-from service.tasks.write.statements.tables import DropTable, RenameTable
 from writers import DropOperator, Edit, RenameOperator, RewriteKeyedState, is_of_sink, shown
 
 _SHAPE = ("max_parallelism", "parallelism")

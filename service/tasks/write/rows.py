@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -61,7 +61,7 @@ from service.tasks.write.layers import (
     type_of,
 )
 from service.tasks.write.merging import MergeChoices
-from service.tasks.write.samples import MOST_SAMPLES, check_found, samples_of
+from service.tasks.write.samples import MOST_SAMPLES, Layer, check_found, samples_of
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.rows import (
     Action,
@@ -90,26 +90,32 @@ from writers import (
 
 _UID = "operator_uid"
 _SEPARATOR = "__"
-Layer = UpdatedRows | RemovedRows | AddedRows
 
 
 @dataclass(slots=True)
 class _Found:
-    """What a statement has found to change in one state; `kept` rows stay as they are because it says so."""
+    """What a statement has found to change in one state.
+
+    Attributes:
+        writable: the state.
+        layers: the rows that change.
+        kept: rows that stay as they are because the statement says so.
+        same: rows that get the key that they have, and nothing else: they count as changed.
+    """
 
     writable: WritableState
-    layers: list[Layer]
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
+    layers: list[Layer] = field(default_factory=list)
     kept: int = 0
+    same: int = 0
 
-    def include(self, other: _Found) -> None:
-        """Add what another clause of the statement has found."""
-        self.layers += other.layers
-        self.added += other.added
-        self.changed += other.changed
-        self.removed += other.removed
+    @property
+    def rows(self) -> tuple[int, int, int]:
+        """How many rows are changed, added and removed."""
+        return self.count(UpdatedRows) + self.same, self.count(AddedRows), self.count(RemovedRows)
+
+    def count(self, kind: type[Layer]) -> int:
+        """Return how many rows are of a kind."""
+        return sum(layer.rows.num_rows for layer in self.layers if isinstance(layer, kind))
 
 
 class RowChanges(Changes):
@@ -172,12 +178,7 @@ class RowChanges(Changes):
         states = self._states(statement)
         paths = [self._paths(writable, statement.assignments) for writable in states]
         compared = _identities(paths[0]) if paths else []
-        select = select_places(statement, statement.assignments, compared).add(
-            f" FROM {TARGET} AS ", alias_of(statement)
-        )
-        if statement.source is not None:
-            select.add(", ", statement.source)
-        add_conditions(select, [statement.condition])
+        select = _from(statement, select_places(statement, statement.assignments, compared))
         with self._found(states, select) as readers:
             found = [
                 self._set(writable, self._updated(writable, reader, own))
@@ -189,16 +190,12 @@ class RowChanges(Changes):
         states = self._states(statement)
         # A row that several rows of USING match goes once.
         select = Composition("SELECT DISTINCT " if statement.source is not None else "SELECT ")
-        select.add(place_columns(statement), f" FROM {TARGET} AS ", alias_of(statement))
-        if statement.source is not None:
-            select.add(", ", statement.source)
-        add_conditions(select, [statement.condition])
-        with self._found(states, select) as readers:
-            layers = [self._removed(reader) for reader in readers]
-        found = [
-            _Found(writable, [layer], removed=layer.rows.num_rows)
-            for writable, layer in zip(states, layers, strict=True)
-        ]
+        select.add(place_columns(statement))
+        with self._found(states, _from(statement, select)) as readers:
+            found = [
+                _Found(writable, [self._removed(reader)])
+                for writable, reader in zip(states, readers, strict=True)
+            ]
         return self._effect(statement, found)
 
     def _insert(self, statement: Insert) -> Effect:
@@ -211,7 +208,7 @@ class RowChanges(Changes):
         with self.context.select(select_all(statement.query)) as reader:
             names = self._inserted(writable, statement, reader.schema.names)
             layer = self._added(writable, names, reader, 0)
-        return self._effect(statement, [_Found(writable, [layer], added=layer.rows.num_rows)])
+        return self._effect(statement, [_Found(writable, [layer])])
 
     def _insert_timers(self, statement: Insert, table: TimersTable) -> Effect:
         """Add rows to the timers of several states: each says whose it is."""
@@ -225,8 +222,8 @@ class RowChanges(Changes):
                 own = [name for name in reader.schema.names if name in insertable(writable.state)]
                 layer = self._added(writable, own, converted(reader, writable), 0)
             if layer.rows.num_rows:
-                found.append(_Found(writable, [layer], added=layer.rows.num_rows))
-        wanted, placed = source.plan().to_arrow().num_rows, sum(one.added for one in found)
+                found.append(_Found(writable, [layer]))
+        wanted, placed = source.plan().to_arrow().num_rows, sum(one.count(AddedRows) for one in found)
         if placed != wanted:
             raise InvalidQueryError(
                 f"expected rows that say whose timers they are, found {wanted - placed} of no operator's timers",
@@ -240,8 +237,7 @@ class RowChanges(Changes):
         if _UID not in names:
             return []
         select = Composition(f"SELECT DISTINCT {_UID} FROM {SOURCE} WHERE {_UID} IS NOT NULL")
-        with self.context.select(select, {SOURCE: source}) as reader:
-            return [str(uid) for uid in reader.read_all().column(0).to_pylist()]
+        return [str(uid) for uid in self.context.read(select, {SOURCE: source}).column(0).to_pylist()]
 
     def _upserted(self, statement: Insert, conflict: Conflict, writable: WritableState) -> _Found:
         """Return what `INSERT … ON CONFLICT` changes; its query runs once."""
@@ -253,7 +249,7 @@ class RowChanges(Changes):
         same = " AND ".join(
             f"{alias}.{quoted(name)} IS NOT DISTINCT FROM excluded.{quoted(name)}" for name in identity
         )
-        found = _Found(writable, [])
+        found = _Found(writable)
         if conflict.assignments:
             paths = self._paths(writable, conflict.assignments)
             select = select_places(statement, conflict.assignments, _identities(paths))
@@ -267,21 +263,21 @@ class RowChanges(Changes):
             f"(SELECT 1 FROM {TARGET} AS {alias} WHERE {same})"
         )
         with self.context.select(missing, {TARGET: writable.table, **tables}) as reader:
-            layer = self._added(writable, names, reader, found.added)
-        found.include(_Found(writable, [layer], added=layer.rows.num_rows))
+            layer = self._added(writable, names, reader, found.count(AddedRows))
+        found.layers.append(layer)
         found.kept = source.scan().to_arrow().num_rows
         return found
 
     def _merge(self, statement: Merge) -> Effect:
         writable = self._only_state(statement)
         choices = MergeChoices(self.context, statement, writable.table)
-        found = _Found(writable, [])
+        found = _Found(writable)
         for number, clause in enumerate(statement.clauses):
             if clause.action is Action.INSERT:
                 with self.context.select(choices.added(number), choices.tables) as reader:
                     names = self._inserted(writable, clause, reader.schema.names)
-                    layer = self._added(writable, names, reader, found.added)
-                found.include(_Found(writable, [layer], added=layer.rows.num_rows))
+                    layer = self._added(writable, names, reader, found.count(AddedRows))
+                found.layers.append(layer)
             elif clause.action is Action.NOTHING:
                 found.kept += choices.count(number)
             else:
@@ -289,11 +285,12 @@ class RowChanges(Changes):
                 select = choices.changed(number, _identities(paths))
                 with self._found([writable], select, choices.tables) as [reader]:
                     if clause.action is Action.DELETE:
-                        removed = self._removed(reader)
-                        found.include(_Found(writable, [removed], removed=removed.rows.num_rows))
+                        found.layers.append(self._removed(reader))
                     else:
                         changed = self._updated(writable, reader, paths)
-                        found.include(self._set(writable, changed, found.added))
+                        moved = self._set(writable, changed, found.count(AddedRows))
+                        found.layers += moved.layers
+                        found.same += moved.same
         return self._effect(statement, [found])
 
     # ---- tables and columns ----
@@ -420,12 +417,12 @@ class RowChanges(Changes):
             )
         path = list(writable.paths[column])
         kind = type_of(state.schema, path)
-        for field in fields:
+        for part in fields:
             known = [one.name for one in kind] if pa.types.is_struct(kind) else []
-            name = folded(field, known)
+            name = folded(part, known)
             if name is None:
                 raise InvalidQueryError(
-                    f"{'.'.join(path)} of {writable.table.name} has no field {field!r}",
+                    f"{'.'.join(path)} of {writable.table.name} has no field {part!r}",
                     hint=f"it has {', '.join(known)}" if known else f"its type is {kind}",
                 )
             path.append(name)
@@ -560,9 +557,9 @@ class RowChanges(Changes):
 
     def _set(self, writable: WritableState, layer: UpdatedRows, before: int = 0) -> _Found:
         """Return the layers of rows with other values: rows whose identity changes are removed, and added anew."""
-        rows, identity = layer.rows.num_rows, _identities(layer.paths)
+        identity = _identities(layer.paths)
         if not identity:
-            return _Found(writable, [layer], changed=rows)
+            return _Found(writable, [layer])
         # The others stay where they are: an element of a list keeps its index.
         kept = [number for number in range(len(layer.paths)) if number not in identity]
         stays = self._divided(layer, kept, is_moved=False)
@@ -573,9 +570,9 @@ class RowChanges(Changes):
         with translated(WriterError):
             added = self.context.states.spool.added(moved)
             removed = self.context.states.spool.removed(reader_of(goes.rows.select([GROUP, ROW])))
-        count = goes.rows.num_rows
-        layers: list[Layer] = [*([stays] if kept else []), removed, added]
-        return _Found(writable, layers, changed=rows - count, added=count, removed=count)
+        if kept:
+            return _Found(writable, [stays, removed, added])
+        return _Found(writable, [removed, added], same=layer.rows.num_rows - goes.rows.num_rows)
 
     def _divided(self, layer: UpdatedRows, numbers: Sequence[int], *, is_moved: bool) -> UpdatedRows:
         """Return those rows of a layer whose identity changes, or the others, with some of its columns."""
@@ -618,7 +615,10 @@ class RowChanges(Changes):
             NothingChangesError: it has found nothing, and the client has not allowed that.
         """
         found = list(found)
-        rows = sum(one.changed + one.added + one.removed + one.kept for one in found)
+        changed, added, removed = (
+            map(sum, zip(*(one.rows for one in found), strict=True)) if found else (0, 0, 0)
+        )
+        rows = changed + added + removed + sum(one.kept for one in found)
         tables = {TARGET: found[0].writable.table} if found else {}
         check_found(self.context, statement, rows, TARGET, tables)
         groups: set[tuple[str, int]] = set()
@@ -629,9 +629,6 @@ class RowChanges(Changes):
             samples += samples_of(one.writable, one.layers, self.context.states.now_ms)
         for one in found:
             self.context.states.add(one.writable.key, *one.layers)
-        changed, added, removed = (
-            sum(getattr(one, name) for one in found) for name in ("changed", "added", "removed")
-        )
         return Effect(
             table=statement.name,
             changed=changed,
@@ -641,6 +638,15 @@ class RowChanges(Changes):
             samples=tuple(samples[:MOST_SAMPLES]),
             text=_counted(statement.name, changed, added, removed),
         )
+
+
+def _from(statement: Update | Delete, select: Composition) -> Composition:
+    """Return a SELECT of the rows that an UPDATE or a DELETE is about."""
+    select.add(f" FROM {TARGET} AS ", alias_of(statement))
+    if statement.source is not None:
+        select.add(", ", statement.source)
+    add_conditions(select, [statement.condition])
+    return select
 
 
 def _identities(paths: Sequence[tuple[str, ...]]) -> list[int]:

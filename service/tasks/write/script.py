@@ -15,9 +15,8 @@ from readers import Savepoint
 from service.base.errors import InvalidQueryError, QueryError
 from service.query.sql.resolver import SystemTables
 from service.tasks.write.alterations import StateAlterations
-from service.tasks.write.changedstates import ChangedStates
-from service.tasks.write.changes import Changes, Effect, ScriptContext
-from service.tasks.write.classes.nulls import null_warnings
+from service.tasks.write.changes import ChangedStates, Changes, Effect, ScriptContext
+from service.tasks.write.classes import null_warnings
 from service.tasks.write.composition import Composition
 from service.tasks.write.creating import StateCreations
 from service.tasks.write.offsets import OffsetChanges

@@ -3,8 +3,7 @@
     parser.py      reads the tokens of one statement
     rows.py        UPDATE, DELETE, INSERT, MERGE: statements that change rows
     create.py      CREATE TABLE: statements that create states
-    tables.py      DROP TABLE: operators and states that go
-    alter.py       ALTER TABLE, TRUNCATE: operators and states that change
+    alter.py       ALTER TABLE, DROP TABLE, TRUNCATE, CALL: operators and states that change, or go
     script.py      the text → statements, by the table of first words
 
 To add a statement, write its dataclass and a function that parses it, and add its line to `STATEMENTS` in script.py. The changes of

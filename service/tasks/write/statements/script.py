@@ -8,11 +8,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from service.base.errors import ForbiddenError, LimitExceededError, QuerySyntaxError
 from service.query.sql.parser import check_length, tokens_of, with_double_quotes
-from service.tasks.write.statements.alter import alter, truncate
+from service.tasks.write.statements.alter import USAGE, alter, call, drop, truncate
 from service.tasks.write.statements.create import create
 from service.tasks.write.statements.parser import Parser, Statement
 from service.tasks.write.statements.rows import delete, insert, merge, update
-from service.tasks.write.statements.tables import USAGE, call, drop
 
 # Each reads what those before it have changed: a thousand take a minute.
 _MOST_STATEMENTS = 1_000

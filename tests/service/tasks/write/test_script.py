@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.base.errors import ForbiddenError, LimitExceededError, Position, QuerySyntaxError
-from service.tasks.write.statements.alter import Truncate
+from service.tasks.write.statements.alter import DropTable, RenameTable, RewindKafka, Truncate
 from service.tasks.write.statements.parser import Fragment, Statement
 from service.tasks.write.statements.rows import (
     Action,
@@ -21,7 +21,6 @@ from service.tasks.write.statements.rows import (
     Update,
 )
 from service.tasks.write.statements.script import statements_of
-from service.tasks.write.statements.tables import DropTable, RenameTable, RewindKafka
 
 
 def parsed(script: str) -> tuple[Statement, ...]:
