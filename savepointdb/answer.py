@@ -195,11 +195,7 @@ class Answer:
         columns, schema = stream.columns, stream.schema
         batches = list(stream)
         return Shown(
-            columns=columns,
-            schema=schema,
-            batches=batches,
-            is_cut=stream.truncated,
-            is_text=stream.is_text,
+            columns=columns, schema=schema, batches=batches, is_cut=stream.truncated, is_text=stream.is_text
         )
 
     def _table(self) -> tuple[Sequence[Column], pa.Table]:

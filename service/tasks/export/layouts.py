@@ -64,10 +64,7 @@ class Layout(ABC):
 
     @abstractmethod
     def commit(
-        self,
-        savepoint: ExportedSavepoint,
-        tables: Sequence[ExportedTable],
-        schemas: Mapping[str, pa.Schema],
+        self, savepoint: ExportedSavepoint, tables: Sequence[ExportedTable], schemas: Mapping[str, pa.Schema]
     ) -> list[ExportedTable]:
         """Make all tables of a savepoint visible, those among them that already are; return them as the manifest names them.
 
@@ -96,10 +93,7 @@ class ParquetFolders(Layout):
         return super().is_there(table) or super().is_there(self._visible(table))
 
     def commit(
-        self,
-        savepoint: ExportedSavepoint,
-        tables: Sequence[ExportedTable],
-        schemas: Mapping[str, pa.Schema],
+        self, savepoint: ExportedSavepoint, tables: Sequence[ExportedTable], schemas: Mapping[str, pa.Schema]
     ) -> list[ExportedTable]:
         if not self._destination.moves:
             return list(tables)
@@ -183,10 +177,7 @@ class HistoryLayout(Layout):
         return ExportedTable(name=folder, folder=folder, rows=0, schema=(), files=())
 
     def commit(
-        self,
-        savepoint: ExportedSavepoint,
-        tables: Sequence[ExportedTable],
-        schemas: Mapping[str, pa.Schema],
+        self, savepoint: ExportedSavepoint, tables: Sequence[ExportedTable], schemas: Mapping[str, pa.Schema]
     ) -> list[ExportedTable]:
         done = []
         for table in tables:

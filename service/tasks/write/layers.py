@@ -11,16 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.changedtables import WritableState
-from readers import (
-    KEY_GROUP,
-    OUT_OF_RANGE,
-    ROW,
-    SUBTASK,
-    UNDECODED,
-    State,
-    VoidNamespaceSerializer,
-    is_keyed,
-)
+from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, State, VoidNamespaceSerializer, is_keyed
 from service.base.errors import InvalidQueryError
 from service.tasks.write.changes import ScriptContext
 from service.tasks.write.composition import SOURCE, TARGET, Composition, before_name

@@ -191,8 +191,4 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
     return name
 
 
-_CHOICES = {
-    Match.MATCHED: _MATCHED,
-    Match.NOT_MATCHED: _UNMATCHED,
-    Match.NOT_MATCHED_BY_SOURCE: _LEFT,
-}
+_CHOICES = {Match.MATCHED: _MATCHED, Match.NOT_MATCHED: _UNMATCHED, Match.NOT_MATCHED_BY_SOURCE: _LEFT}

@@ -22,15 +22,7 @@ from catalog import CatalogError, NoSuchColumnError, Table
 from catalog.changedtables import STATE, ChangedTable, WritableState, state_key, writable_states_of
 from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
 from catalog.wide.table import WideTable
-from readers import (
-    OUT_OF_RANGE,
-    ROW,
-    UNDECODED,
-    Savepoint,
-    State,
-    is_keyed,
-    operator_id_of,
-)
+from readers import OUT_OF_RANGE, ROW, UNDECODED, Savepoint, State, is_keyed, operator_id_of
 from service.base.errors import InvalidQueryError, query_error_of, translated
 from service.query.sql.edits import quoted
 from service.tasks.write.changes import Changes, Effect
@@ -509,10 +501,7 @@ class RowChanges(Changes):
 
     @contextmanager
     def _found(
-        self,
-        states: Sequence[WritableState],
-        select: Composition,
-        tables: Mapping[str, Table] | None = None,
+        self, states: Sequence[WritableState], select: Composition, tables: Mapping[str, Table] | None = None
     ) -> Iterator[list[pa.RecordBatchReader]]:
         """Run a SELECT of places and values once, over all states of a table; yield what it finds in each of them."""
         if not states:
@@ -532,10 +521,7 @@ class RowChanges(Changes):
         schema = writable.state.schema
         columns = [(path, type_of(schema, path)) for path in paths]
         found = fitted_values(
-            reader,
-            columns,
-            lambda group, row: writable.rows_at(group, pa.array([row])),
-            _identities(paths),
+            reader, columns, lambda group, row: writable.rows_at(group, pa.array([row])), _identities(paths)
         )
         return self.context.states.spool.updated(found, paths)
 

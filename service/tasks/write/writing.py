@@ -367,10 +367,7 @@ def create(request: CreateRequest, context: Context) -> Written:
         QueryError: as `run`.
     """
     with with_new_source(context.catalog, request.flink) as (catalog, name):
-        return run(
-            WriteRequest(database=name, **asdict(request)),
-            replace(context, catalog=catalog),
-        )
+        return run(WriteRequest(database=name, **asdict(request)), replace(context, catalog=catalog))
 
 
 TASK = Task(request=WriteRequest, run=run, makes=True, reads_others=True)

@@ -137,11 +137,7 @@ async def write_savepoint(
 
 
 @router.get("")
-def list_writes(
-    service: State,
-    caller: Caller,
-    everybody: Everybody = False,
-) -> WriteList:
+def list_writes(service: State, caller: Caller, everybody: Everybody = False) -> WriteList:
     """List the writes of this user, or of all users: open ones, and the latest ones that ended; and say where the user may write."""
     if everybody:
         check_operator(service, caller)

@@ -119,11 +119,7 @@ class WriteProcess:
                 closing(Session(catalog, open_engines(settings, later=True), settings))
             )
             context = Context(
-                catalog=catalog,
-                settings=settings,
-                start=queries.start,
-                is_alone=True,
-                worker=queries.worker,
+                catalog=catalog, settings=settings, start=queries.start, is_alone=True, worker=queries.worker
             )
 
             def on_statement(done: int, count: int) -> None:
@@ -178,7 +174,7 @@ class WriteProcess:
         if found.f_bavail * found.f_frsize < limits.free_bytes:
             return LimitExceededError(
                 f"expected {limits.free_bytes} bytes of free disk, found {found.f_bavail * found.f_frsize}; "
-                "nothing is left of the write",
+                "nothing is left of the write"
             )
         return None
 
