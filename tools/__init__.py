@@ -1,5 +1,6 @@
 """Tools of the project itself: they read the code or whole folders of savepoints, and are not part of the wheel.
 
+screenshots.py  the screenshots of README and docs, or of every place of the page
 support.py    the tables of what savepointdb reads, for README.md and docs/support.md
 reference.py  docs/reference.md
 examples.py   runs the examples of the documentation and of notebooks

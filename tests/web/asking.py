@@ -43,8 +43,8 @@ class Watch:
 
 
 def query(sql: str, database: str = "native", *, run: bool = True) -> str:
-    """The fragment of a shared query."""
-    return "#/query?" + urlencode({"db": database, "sql": sql} | ({"run": "1"} if run else {}))
+    """The address of a shared query."""
+    return "query#" + urlencode({"db": database, "sql": sql} | ({"run": "1"} if run else {}))
 
 
 def write(page: Page, sql: str) -> None:

@@ -23,14 +23,19 @@ VIEWS = {
     "query": (query(NESTED), ".tabulator-row"),
     "error": (query("SELECT nope FROM aggregate"), ".error"),
     "plan": (query("EXPLAIN SELECT 1"), ".plan"),
-    "overview": ("#/overview?db=native", "[aria-label='The largest keys']"),
-    "keys": ("#/keys?key=key_662&dbs=chk-1%0Achk-2", "[aria-label='Entries of aggregate']"),
-    "timers": ("#/timers?db=states", "figure canvas"),
-    "offsets": ("#/offsets?dbs=chk-1%0Achk-2", "[aria-label='Source offsets']"),
-    "database": ("db/states", "[aria-label='Tables of facts']"),
+    "overview": ("db/native", "[aria-label='Operators']"),
+    "jobs": ("", ".job-row"),
+    "job": ("jobs/native", "[aria-label='Checkpoints']"),
+    "rules": ("jobs/native#rules", ".rules"),
+    "tables": ("db/native#tables", "[aria-label='Tables of facts']"),
+    "xray": ("db/native#xray", "[aria-label='The largest keys']"),
+    "keys": ("db/chk-2#keys?key=key_662&dbs=chk-1%0Achk-2", "[aria-label='Entries of aggregate']"),
+    "timers": ("db/states#timers", "figure canvas"),
+    "offsets": ("db/chk-2#offsets?dbs=chk-1%0Achk-2", "[aria-label='Source offsets']"),
+    "databases": ("db", "[aria-label='Databases']"),
     "table": ("db/native/aggregate?where=value > 0", ".facet"),
     "key": ("db/native/aggregate?key=key_662", "[aria-label='Entries of aggregate']"),
-    "queries": ("#/queries", "[aria-label='Queries that ended']"),
+    "queries": ("query/running", "[aria-label='Queries that ended']"),
 }
 
 
@@ -92,18 +97,13 @@ def test_a_phone_shows_every_view_without_scrolling_sideways(opened: Opened, wat
         "[document.body, document.querySelector('main')].map(e => [e.scrollWidth, e.clientWidth])"
     )
     assert [scroll - client for scroll, client in sizes] == [0, 0]
-    expect(page.get_by_role("link", name="Overview").first).to_be_visible()
+    expect(page.get_by_role("link", name="Query", exact=True).first).to_be_visible()
 
 
-def test_on_a_phone_the_views_scroll_with_a_sign(opened: Opened) -> None:
-    page = opened("#/overview?db=native", **PHONE)
-    nav = page.get_by_role("navigation", name="Views")
-    expect(nav).to_have_class("more-right")
+def test_on_a_phone_the_part_that_is_seen_is_in_view(opened: Opened) -> None:
+    page = opened("db/native#check", **PHONE)
 
-    page.get_by_role("link", name="Queries", exact=True).click()
-
-    expect(nav).to_have_class("more-left")
-    expect(page.get_by_role("link", name="Queries", exact=True)).to_be_in_viewport()
+    expect(page.get_by_role("link", name="Check", exact=True)).to_be_in_viewport()
 
 
 def test_on_a_phone_the_tree_is_folded_and_opens(opened: Opened) -> None:
@@ -139,7 +139,7 @@ def test_a_query_is_found_run_and_read_by_keyboard_alone(opened: Opened) -> None
     expect(tree_item(page, "aggregate")).to_be_visible()
     expect(page.get_by_role("textbox", name="SQL")).to_be_focused()
 
-    page.get_by_role("link", name="Query").focus()
+    page.get_by_role("link", name="Query", exact=True).focus()
     press_until(page, "Tab", "Filter the tree")
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
@@ -179,7 +179,7 @@ def test_cells_are_walked_and_opened_by_keyboard(opened: Opened) -> None:
 
 
 def test_the_first_tab_skips_to_the_content(opened: Opened) -> None:
-    page = opened("#/timers?db=native")
+    page = opened("db/native#timers")
     expect(page.get_by_text("No timer is registered")).to_be_visible()
 
     page.keyboard.press("Tab")

@@ -22,7 +22,7 @@ from tests.web.test_access import DARK, PHONE, serious
 pytestmark = pytest.mark.browser
 
 Opened = Callable[..., Page]
-ASKED = "#/check?db=prod&against=next&flink=2.3.0&run=1"
+ASKED = "db/prod#check?against=next&flink=2.3.0&run=1"
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def visit(browser: Browser, checking: str) -> Iterator[Opened]:
     """Opens the view, in a context of its own."""
     with pages(browser, checking, Watch(checking, expected={"400", "422"})) as opened:
 
-        def visited(fragment: str = "#/check?db=prod", **options: Any) -> Page:
+        def visited(fragment: str = "db/prod#check", **options: Any) -> Page:
             return opened(fragment, **options)
 
         yield visited
@@ -67,8 +67,18 @@ def test_a_missing_operator_is_seen_first_with_its_remedy(visit: Opened) -> None
     expect(page.get_by_role("heading", name="Flink 2.3.0 with hashmap and rocksdb")).to_be_visible()
 
 
+def test_equal_findings_are_told_once_with_their_places(opened: Opened) -> None:
+    page = opened("db/native#check?against=sql&flink=2.3.0&backend=hashmap&run=1")
+
+    findings = page.get_by_role("list", name="Findings").locator("> li")
+    expect(findings).to_have_count(1)
+    expect(findings).to_contain_text("fails 3 operators")
+    findings.get_by_text("Where", exact=True).click()
+    expect(findings.get_by_role("listitem")).to_have_text(["mod7-no-uid", "aggregate", "source"])
+
+
 def test_what_was_asked_is_in_the_address(visit: Opened) -> None:
-    page = visit("#/check?db=prod&against=next&flink=2.3.0&backend=rocksdb&allow=1&run=1")
+    page = visit("db/prod#check?against=next&flink=2.3.0&backend=rocksdb&allow=1&run=1")
 
     expect(page.get_by_label("Backend")).to_have_value("rocksdb")
     expect(page.get_by_label("allowNonRestoredState")).to_be_checked()

@@ -66,7 +66,7 @@ def test_a_service_that_is_gone_is_told_and_tried_again(browser: Browser, one: F
     page.get_by_role("button", name="History").click()
     expect(page.get_by_role("dialog", name="History")).to_contain_text("The service does not answer.")
     page.keyboard.press("Escape")
-    page.get_by_role("link", name="Overview").click()
+    page.evaluate("location.hash = '#/timers'")
     expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
     page.close()
 
@@ -181,8 +181,9 @@ def test_a_query_of_a_missing_file_is_answered_without_it_on_request(
 def test_the_views_say_what_they_lack(opened: Opened, watch: Watch, damaged: str) -> None:
     watch.address = damaged
     watch.expected.add("410")
-    page = opened("#/overview?db=damaged", at=damaged)
+    page = opened("db/damaged", at=damaged)
     expect(page.get_by_text("Not all of this savepoint can be read")).to_be_visible()
+    page.get_by_role("link", name="X-ray").click()
 
     page.get_by_role("button", name="Answer without what cannot be read").click()
 
@@ -191,7 +192,7 @@ def test_the_views_say_what_they_lack(opened: Opened, watch: Watch, damaged: str
     assert rows.locator("td").all_inner_texts()[:2] == ["count", "491"]
     expect(page.get_by_text("This answer is incomplete")).to_be_visible()
 
-    page.goto(f"{damaged}/#/keys?key=key_662&dbs=damaged")
+    page.goto(f"{damaged}/db/damaged#keys?key=key_662")
     expect(page.get_by_role("alert")).to_contain_text("Not everything could be read")
     expect(page.get_by_text("What could be read has no state for this key.")).to_be_visible()
     page.get_by_role("button", name="Answer without what cannot be read").click()
@@ -262,7 +263,7 @@ def test_without_a_key_the_refusal_is_shown(opened: Opened, watch: Watch, keyed:
     address, _ = keyed
     watch.address = address
     watch.expected.add("401")
-    page = opened("#/offsets", at=address)
+    page = opened("db/native#offsets", at=address)
 
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
 

@@ -96,20 +96,22 @@ def columns(page: Page, caption: str) -> list[str]:
     return region.locator("thead th").all_inner_texts()
 
 
-def test_the_first_screen_is_the_overview_of_the_newest(visit: Opened, jobs: str) -> None:
+def test_the_first_screen_is_the_jobs_and_leads_to_the_newest_of_one(visit: Opened, jobs: str) -> None:
     page = visit()
+    expect(page.get_by_role("heading", name="Jobs", exact=True)).to_be_visible()
+    assert page.title() == "Jobs · savepointdb"
 
-    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.get_by_role("list", name="Jobs").get_by_role("link", name="chk-12").click()
+
     expect(page.locator(".cards")).to_contain_text("12")
     assert chosen(page) == name_of(jobs, "orders/chk-12")
-    expect(page.locator(".about")).to_contain_text("Flink")
-    assert page.title() == "Overview · savepointdb"
+    assert page.title() == f"Overview · {name_of(jobs, 'orders/chk-12')} · savepointdb"
     questions = page.get_by_role("region", name="Questions to begin with").get_by_role("link")
     expect(questions).to_have_count(3)
 
 
 def test_an_example_question_runs(visit: Opened, jobs: str) -> None:
-    page = visit()
+    page = visit("#/overview")
     questions = page.get_by_role("region", name="Questions to begin with").get_by_role("link")
 
     questions.filter(has_text="entries").click()
@@ -151,13 +153,13 @@ def test_the_chosen_database_stays_between_views(visit: Opened, jobs: str) -> No
     page.get_by_role("link", name="Timers").click()
     expect(page.get_by_text("No timer is registered")).to_be_visible()
     assert chosen(page) == wanted
-    page.get_by_role("link", name="Source offsets").click()
+    page.get_by_role("link", name="Offsets").click()
     expect(page.get_by_text("Checkpoints and savepoints: 2 of")).to_be_visible()
-    page.get_by_role("link", name="Query").click()
+    page.get_by_role("link", name="Query", exact=True).click()
     expect(page.get_by_role("textbox", name="SQL")).to_be_visible()
     expect(page.get_by_label("Database")).to_have_value(wanted)
     page.get_by_label("Database").select_option(name_of(jobs, "orders/chk-5"))
-    page.get_by_role("link", name="Overview").click()
+    page.evaluate("location.hash = '#/overview'")
     expect(page.locator(".cards > div", has_text="Checkpoint")).to_contain_text("5")
     assert chosen(page) == name_of(jobs, "orders/chk-5")
 
@@ -178,9 +180,9 @@ def test_what_is_compared_stays_between_views(visit: Opened, jobs: str) -> None:
     page = visit("#/keys?" + urlencode({"key": "key_662", "dbs": "\n".join(names)}))
     assert columns(page, "Entries of aggregate") == ["State", "Kind", "chk-7", "chk-30"]
 
-    page.get_by_role("link", name="Source offsets").click()
+    page.get_by_role("link", name="Offsets").click()
     assert columns(page, "Source offsets")[-2:] == ["chk-7", "chk-30"]
-    page.get_by_role("link", name="Key explorer").click()
+    page.get_by_role("link", name="Keys").click()
 
     assert columns(page, "Entries of aggregate") == ["State", "Kind", "chk-7", "chk-30"]
     expect(page.get_by_role("textbox", name="Key")).to_have_value("key_662")
@@ -236,7 +238,7 @@ def test_a_search_of_a_key_has_a_bar_and_an_end(visit: Opened, watch: Watch) -> 
 
 
 def test_counting_has_a_bar_and_an_end(visit: Opened) -> None:
-    page = visit("#/overview")
+    page = visit()
     held: list[Route] = []
     page.route(
         "**/api/queries",
@@ -245,6 +247,8 @@ def test_counting_has_a_bar_and_an_end(visit: Opened) -> None:
         ),
     )
 
+    page.get_by_role("list", name="Jobs").get_by_role("link", name="chk-12").click()
+    page.get_by_role("link", name="X-ray").click()
     count = page.locator(".progress", has=page.get_by_role("progressbar", name="Progress of the count"))
     expect(count).to_be_visible()
     expect(page.get_by_role("region", name="Keys of the states")).to_be_visible()
@@ -262,10 +266,11 @@ def test_jobs_are_listed_with_the_newest_that_can_be_read(visit: Opened, jobs: s
     cards = page.get_by_role("list", name="Jobs").get_by_role("listitem")
     expect(cards.get_by_role("heading")).to_have_text(["orders", "billing", "clicks"])
     orders = cards.first
-    expect(orders).to_contain_text("11 savepoints")
+    expect(orders).to_contain_text("10 savepoints, 1 unreadable")
     expect(orders).to_contain_text("1 unreadable, also the newest: chk-20")
+    expect(orders.locator(".job-size .number")).to_have_text("70 kB")
     orders.get_by_role("link", name="chk-12").click()
-    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(page.get_by_role("region", name="Operators")).to_be_visible()
     assert chosen(page) == name_of(jobs, "orders/chk-12")
 
 
@@ -281,15 +286,15 @@ def test_a_job_has_its_checkpoints_and_how_it_grew(visit: Opened) -> None:
     assert [row[4] for row in rows] == ["with the one before", ""]
     expect(page.get_by_role("img", name="Growth from 70 kB to 70 kB")).to_be_visible()
     expect(page.get_by_role("button", name="Take a savepoint")).to_have_count(0)
-    page.get_by_role("link", name="All jobs").click()
+    page.get_by_role("navigation", name="Where this is").get_by_role("link", name="Jobs").click()
     expect(page.get_by_role("list", name="Jobs").get_by_role("listitem")).to_have_count(3)
 
 
 def test_the_history_of_a_job_is_tables(visit: Opened) -> None:
     page = visit("#/jobs")
-    billing = page.get_by_role("list", name="Jobs").get_by_role("listitem").filter(has_text="chk-30")
+    page.get_by_role("link", name="billing", exact=True).click()
 
-    billing.get_by_role("link", name="History").click()
+    page.get_by_role("link", name="Query the history").click()
 
     assert {row[0] for row in grid_rows(page)} == {"7", "30"}
     tree_item(page, "history").locator("visible=true").click()

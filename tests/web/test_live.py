@@ -38,7 +38,7 @@ def test_a_savepoint_of_a_live_job_is_taken_and_opened(
     visit: Opened, newest_flink: RecordedFlink, tmp_path: Path
 ) -> None:
     answer_savepoint(newest_flink, tmp_path / "savepoints" / TAKEN)
-    page = visit("#/jobs")
+    page = visit()
     card = page.get_by_role("list", name="Jobs").get_by_role("listitem")
     expect(card.locator(".badge")).to_have_text("running")
     card.get_by_role("heading").get_by_role("link").click()
@@ -51,13 +51,13 @@ def test_a_savepoint_of_a_live_job_is_taken_and_opened(
 
     expect(page.get_by_text("The savepoint is taken, in")).to_be_visible()
     page.get_by_role("link", name=f"Open savepoints__{TAKEN}").click()
-    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(page.get_by_role("region", name="Operators")).to_be_visible()
     expect(page.get_by_label("Database")).to_have_value(f"savepoints__{TAKEN}")
 
 
 def test_a_savepoint_that_flink_does_not_take_says_why(visit: Opened, newest_flink: RecordedFlink) -> None:
     answer_savepoint(newest_flink, done="savepoint-failed")
-    page = visit("#/jobs")
+    page = visit()
     page.get_by_role("list", name="Jobs").get_by_role("heading").get_by_role("link").click()
 
     page.get_by_role("button", name="Take a savepoint").click()

@@ -70,6 +70,8 @@ def test_databases_lead_to_tables_and_tables_to_keys(opened: Opened) -> None:
 
     page.get_by_role("region", name="Databases").get_by_role("link", name="native", exact=True).first.click()
     expect(page).to_have_url(re.compile(r"/db/native$"))
+    page.get_by_role("link", name="Tables", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/db/native#tables$"))
     head, rows = table(page, "Tables of aggregate")
     assert head == ["State", "Kind", "Keys", "Values", "Size"]
     assert [row[:4] for row in rows] == [["count", "value", "String", "Long"], ["wide", "view", "–", "–"]]
@@ -199,10 +201,10 @@ def test_a_key_may_be_any_text(opened: Opened, key: str) -> None:
 
 
 def test_names_are_text(opened: Opened) -> None:
-    page = opened("db/hostile")
+    page = opened("db/hostile#tables")
 
     expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
-    page.goto(page.url + "/" + quote(HOSTILE, safe=""))
+    page.goto(page.url.partition("#")[0] + "/" + quote(HOSTILE, safe=""))
     expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
     rows_told(page, "7")
     assert page.title() != "broken"
@@ -215,9 +217,9 @@ def test_a_key_of_a_history_has_its_rows_and_leads_to_its_timeline(opened_jobs: 
     at = head.index("value")
     assert sorted(row[at] for row in rows) == ["11290", "6774"]
     page.get_by_role("link", name="timeline", exact=True).click()
-    expect(page.get_by_role("heading", name="Timeline of a key")).to_be_visible()
+    expect(page.get_by_role("link", name="Key timeline")).to_have_attribute("aria-current", "page")
     page.go_back()
-    page.get_by_role("link", name="prod__history").click()
+    page.get_by_role("link", name="all checkpoints").click()
     page.get_by_role("region", name="Tables of aggregate").get_by_role("link", name="count").click()
     rows_told(page, "376")
     page.goto(page.url.replace("prod__history", "prod__chk-2") + "?key=key_662")

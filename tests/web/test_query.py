@@ -289,7 +289,7 @@ def test_leaving_the_view_ends_the_query(opened: Opened, watch: Watch, service: 
     page = opened(query(sql))
     expect(page.locator(".told")).to_contain_text("running")
 
-    page.get_by_role("link", name="Timers").click()
+    page.get_by_role("link", name="Jobs", exact=True).click()
 
     wait_until(lambda: states_of(service, sql) == ["cancelled"])
 
@@ -309,7 +309,7 @@ def test_a_shared_link_shows_the_same(opened: Opened) -> None:
     expect(page.get_by_role("button", name="✓ Copied")).to_be_visible()
     link = page.evaluate("navigator.clipboard.readText()")
 
-    other = opened("#" + link.partition("#")[2])
+    other = opened("query#" + link.partition("#")[2])
     assert grid_rows(other) == [["key_662", "11290"]]
     expect(other.get_by_label("Database")).to_have_value("native")
     assert other.get_by_role("textbox", name="SQL").locator(".cm-line").all_inner_texts() == sql.split("\n")
@@ -327,7 +327,7 @@ def test_a_shared_link_shows_the_same_chart(opened: Opened) -> None:
     expect(page.get_by_role("button", name="✓ Copied")).to_be_visible()
     link = page.evaluate("navigator.clipboard.readText()")
 
-    other = opened("#" + link.partition("#")[2])
+    other = opened("query#" + link.partition("#")[2])
     expect(other.get_by_role("img", name="pie chart of largest by state_kind")).to_be_visible()
 
 
@@ -450,8 +450,8 @@ def test_markup_in_values_and_names_stays_text(opened: Opened, watch: Watch, ser
     tree_item(page, "hostile").click()
     expect(page.locator('[aria-level="3"] .label', has_text=HOSTILE)).to_be_visible()
     page.goto(page.url.partition("#")[0] + "#/overview?" + urlencode({"db": "hostile"}))
-    expect(page.get_by_role("button", name=HOSTILE)).to_be_visible()
-    page.goto(page.url.partition("#")[0] + query(f'SELECT "{name}"', "hostile"))
+    expect(page.get_by_role("link", name=HOSTILE)).to_be_visible()
+    page.goto(f"{service}/" + query(f'SELECT "{name}"', "hostile"))
     expect(page.get_by_role("alert")).to_be_visible()
 
     assert page.locator("img:not([src='static/icon.svg'])").count() == 0

@@ -91,7 +91,7 @@ def opened(browser: Browser, people: People) -> Iterator[Opened]:
 
 
 def test_saved_queries_are_listed_and_run_with_parameters(opened: Opened, people: People) -> None:
-    page = opened("#/saved")
+    page = opened("query/saved")
     expect(page.get_by_role("row")).to_have_count(3)
     assert serious(page) == []
     assert page.locator("img[src='x']").count() == 0
@@ -180,7 +180,7 @@ def test_a_name_that_is_taken_is_not_replaced(opened: Opened) -> None:
 
 
 def test_operators_see_and_end_queries_of_others(opened: Opened, people: People) -> None:
-    page = opened("#/queries")
+    page = opened("query/running")
     expect(page.get_by_role("heading", name="Queries of everybody")).to_be_visible()
     told: list[httpx.Response] = []
     asked = threading.Thread(
@@ -216,7 +216,7 @@ def test_operators_see_and_end_writes_of_others(opened: Opened, people: People) 
     write = httpx.post(
         f"{people.address}/api/savepoints", json=body, headers=people.headers("bob"), timeout=60
     ).json()
-    page = opened("#/queries")
+    page = opened("query/running")
     writes = page.get_by_role("region", name="Writes of everybody")
     expect(writes.get_by_role("row", name="bob")).to_contain_text("native")
 
@@ -231,10 +231,10 @@ def test_operators_see_and_end_writes_of_others(opened: Opened, people: People) 
 
 
 def test_who_is_no_operator_has_no_such_page(opened: Opened) -> None:
-    page = opened("#/saved", "bob")
+    page = opened("query/saved", "bob")
 
     expect(page.get_by_role("link", name="count-of")).to_be_visible()
-    expect(page.get_by_role("link", name="Queries", exact=True)).to_be_hidden()
-    page.get_by_role("link", name="Query", exact=True).click()
+    expect(page.get_by_role("link", name="Running", exact=True)).to_be_hidden()
+    page.get_by_role("link", name="Editor", exact=True).click()
     expect(page.get_by_role("button", name="Share")).to_be_visible()
     expect(page.get_by_role("button", name="Save …")).to_be_hidden()

@@ -157,7 +157,7 @@ def test_a_browser_without_room_says_so(opened: Opened) -> None:
 def test_parameters_of_a_statement_have_boxes(opened: Opened) -> None:
     page = opened(query("SELECT key, value FROM aggregate WHERE key = :key -- :no", run=False))
     form = page.get_by_role("group", name="Parameters")
-    assert form.get_by_role("textbox").count() == 1
+    expect(form.get_by_role("textbox")).to_have_count(1)
 
     form.get_by_role("textbox", name=":key").fill("key_662")
     page.keyboard.press("Enter")

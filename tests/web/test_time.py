@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -66,7 +67,7 @@ def at(view: str, **values: str) -> str:
 
 ORDERS = "prod__orders"
 VIEWS = {
-    "jobs": (at("jobs"), ".card"),
+    "jobs": (at("jobs"), ".job-row"),
     "job": (at("jobs", job=ORDERS), "[aria-label='Checkpoints']"),
     "timeline": (at("timeline", job=ORDERS, key="key_662"), ".spark canvas"),
     "diff": (
@@ -115,7 +116,7 @@ def test_a_checkpoint_of_the_timeline_opens_the_key_there(visit: Opened) -> None
     page = visit(at("timeline", job=ORDERS, key="key_662"))
     page.get_by_role("article", name="count of").get_by_role("link", name="chk-1", exact=True).click()
 
-    expect(page.get_by_role("heading", name="Key explorer")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/db/prod__orders__chk-1#keys\?key=key_662"))
     assert table(page, "Entries of aggregate")[1] == [["count", "VALUE", "6774"]]
 
 
@@ -202,7 +203,8 @@ def test_a_diff_can_be_cancelled(visit: Opened) -> None:
     page = visit()
     held: list[Route] = []
     page.route("**/api/diff", lambda route: held.append(route))
-    page.get_by_role("link", name="Diff").click()
+    page.get_by_role("link", name="orders", exact=True).click()
+    page.get_by_role("link", name="Compare", exact=True).click()
     expect(page.get_by_role("progressbar", name="Progress of the diff")).to_be_visible()
 
     page.get_by_role("button", name="Cancel").click()

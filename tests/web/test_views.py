@@ -1,4 +1,4 @@
-"""The views beside the query: overview, key explorer, timers, source offsets."""
+"""The parts of a savepoint: overview, keys, timers, offsets, x-ray."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ def test_the_overview_says_what_is_in_a_savepoint(opened: Opened) -> None:
     }
     assert cards.pop("Written")
     assert cards == {
-        "Job": "native",
         "Checkpoint": "2",
         "Size": "70 kB",
         "Operators": "3",
@@ -62,6 +61,9 @@ def test_the_overview_says_what_is_in_a_savepoint(opened: Opened) -> None:
         ["mod7-no-uid", "–", "1", "2 of 128", "27 kB", "1.00 × the mean"],
         ["Source: word-source", "source", "1", "2 of 128", "1.1 kB", "1.00 × the mean"],
     ]
+    steps = page.get_by_role("navigation", name="Where this is").get_by_role("listitem")
+    expect(steps).to_have_text(["Jobs", "native", "native"])
+    page.get_by_role("link", name="X-ray").click()
     sizes = page.get_by_role("img", name="Sizes: aggregate 41 kB")
     expect(sizes).to_be_visible()
     expect(page.get_by_role("img", name="Bytes by operator and subtask.")).to_be_visible()
@@ -79,12 +81,12 @@ def test_a_newer_savepoint_that_cannot_be_read_is_told(opened: Opened) -> None:
     latest = note.inner_text().split()[4].rstrip(",")
     page.get_by_label("Database").select_option("words" if latest == "native" else "native")
     expect(note).to_have_count(0)
-    page.get_by_role("link", name="Query").click()
+    page.get_by_role("link", name="Query", exact=True).click()
     expect(tree_item(page, "latest").locator(".warning")).to_have_text("skips 1 unreadable")
 
 
 def test_inside_an_operator_skew_and_large_keys_are_seen(opened: Opened) -> None:
-    page = opened(view("overview", db="native"))
+    page = opened("db/native#xray")
 
     _, states = table(page, "States of the operator")
     assert states == [
@@ -97,15 +99,17 @@ def test_inside_an_operator_skew_and_large_keys_are_seen(opened: Opened) -> None
     page.get_by_label("Measure").select_option("bytes")
     expect(page.get_by_role("img", name="bytes by state and subtask.")).to_be_visible()
 
-    page.get_by_role("button", name="mod7-no-uid").click()
+    page.get_by_role("combobox", name="Operator").select_option(label="mod7-no-uid")
     expect(page.get_by_role("region", name="States of the operator")).to_contain_text("seen")
     _, states = table(page, "States of the operator")
     assert states[0][:2] == ["seen", "≈ 7"]
     assert "skewed" not in states[0][3]
+    page.reload()
+    expect(page.get_by_role("region", name="States of the operator")).to_contain_text("seen")
 
 
 def test_a_large_key_leads_to_its_page(opened: Opened) -> None:
-    page = opened(view("overview", db="native"))
+    page = opened("db/native#xray")
 
     page.get_by_role("region", name="The largest keys").get_by_role("link", name="key_100").click()
 
@@ -276,6 +280,6 @@ def test_choosing_a_database_changes_the_address(opened: Opened) -> None:
     page.get_by_label("Database").select_option("states")
 
     expect(page.get_by_role("region", name="Timers by operator and service")).to_be_visible()
-    assert "db=states" in page.url
+    expect(page).to_have_url(re.compile(r"/db/states#timers$"))
     page.go_back()
     expect(page.get_by_text("No timer is registered")).to_be_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.support.paths import DATA
 from tests.web.asking import Watch
 from tests.web.conftest import listening, pages
 from tests.web.test_access import DARK, PHONE, serious
+from tests.web.test_views import table
 
 pytestmark = pytest.mark.browser
 
@@ -52,7 +54,7 @@ def visit(browser: Browser, writing: str) -> Iterator[Opened]:
     """Opens the view of the service that writes, in a context of its own."""
     with pages(browser, writing, Watch(writing, expected={"404", "409"})) as opened:
 
-        def visited(fragment: str = "#/write?db=jobs__canonical", **options: Any) -> Page:
+        def visited(fragment: str = "db/jobs__canonical#write", **options: Any) -> Page:
             return opened(fragment, **options)
 
         yield visited
@@ -105,11 +107,33 @@ def test_what_is_written_was_previewed_and_asked_for_twice(visit: Opened, folder
     expect(page.get_by_role("heading", name="Written")).to_be_visible()
     assert (folder / "out/rewound/_metadata").exists()
     expect(page.get_by_role("region", name="Your last writes")).to_contain_text("out__rewound")
+    # It ends with the command for Flink, its check, and what differs from the source.
+    command = page.get_by_label("Command of Flink")
+    expect(command).to_have_text(f"flink run -s {folder / 'out/rewound'} your-job.jar")
+    expect(page.get_by_role("region", name="Check")).to_contain_text("Flink 2.3.0")
+    assert [row[2:5] for row in table(page, "Offsets that moved")[1]] == [["2", "36,445", "24,000"]]
 
     page.get_by_role("link", name="open out__rewound").click()
     expect(page.get_by_label("Database")).to_have_value("out__rewound")
-    page.get_by_role("link", name="Source offsets").click()
+    page.get_by_role("link", name="Offsets").click()
     expect(page.get_by_role("cell", name="24,000", exact=True).first).to_be_visible()
+    # A written savepoint is compared with its source.
+    page.get_by_role("navigation", name="Where this is").get_by_role("link", name="out").click()
+    page.get_by_role("link", name="Compare", exact=True).click()
+    expect(page.get_by_role("combobox", name="Before")).to_have_value("jobs__canonical")
+    expect(page.get_by_role("combobox", name="After")).to_have_value("out__rewound")
+
+
+def test_a_key_is_edited_from_its_page(visit: Opened) -> None:
+    page = visit("db/jobs__canonical/aggregate__count?key=key_662")
+
+    page.get_by_role("link", name="Edit", exact=True).click()
+    expect(page.get_by_role("textbox", name="Script")).to_contain_text(
+        re.compile(r'UPDATE "?aggregate__count"?SET value = 11290WHERE .*key_662')
+    )
+    page.go_back()
+    page.get_by_role("link", name="Delete", exact=True).click()
+    expect(page.get_by_role("textbox", name="Script")).to_contain_text(re.compile("DELETE FROM .*key_662"))
 
 
 @pytest.mark.parametrize("change", ["script", "target", "database"])
@@ -124,7 +148,7 @@ def test_another_script_target_or_source_wants_another_preview(change: str, visi
     elif change == "target":
         page.get_by_role("textbox", name="New savepoint").fill("another")
     else:
-        page.get_by_label("From").select_option("jobs__native")
+        page.get_by_label("Database").select_option("jobs__native")
 
     expect(button).to_be_disabled()
 
@@ -190,11 +214,11 @@ def test_a_preview_that_takes_long_is_cancelled(visit: Opened) -> None:
 
 
 def test_who_may_not_write_sees_no_view(opened: Opened) -> None:
-    page = opened("#/overview")
+    page = opened("db/native")
     expect(page.locator(".cards").first).to_be_visible()
     expect(page.get_by_role("link", name="Write", exact=True)).to_be_hidden()
 
-    page.goto(page.url.partition("#")[0] + "#/write")
+    page.goto(page.url.partition("#")[0] + "#write")
 
     expect(page.get_by_text("This service writes no savepoints, or you may not")).to_be_visible()
 
@@ -214,7 +238,7 @@ def test_a_key_without_a_grant_sees_no_view(browser: Browser, folder: Path) -> N
             context = browser.new_context()
             context.add_init_script(f"sessionStorage.setItem('savepointdb.key', '{secret}')")
             page = context.new_page()
-            page.goto(f"{address}/#/overview?db=jobs__canonical")
+            page.goto(f"{address}/db/jobs__canonical")
             expect(page.locator(".cards").first).to_be_visible()
             expect(page.get_by_role("link", name="Write", exact=True)).to_be_visible(visible=name == "writer")
             context.close()

@@ -1,14 +1,13 @@
 // The view that says whether a savepoint restores in another job: what to compare with, and a tree of operators and states.
 import { ApiError } from "./api";
-import { chosen, Database, optionsOf, schemas } from "./catalog";
+import { Database, optionsOf } from "./catalog";
 import { backendsOf, check, CheckReport, OperatorVerdict, reportsOf, Risk, Severity, shownRisks, StateVerdict, worstFirst } from "./checks";
-import { keep, kept } from "./context";
 import { announce, Child, fill, h, select } from "./dom";
 import { bytes, plural } from "./format";
-import { empty, problem } from "./panel";
-import { remember } from "./route";
+import { problem } from "./panel";
+import { partLink, remember } from "./route";
+import type { At } from "./savepointview";
 
-const VIEW = "check";
 const NOTHING = "";
 const VERSIONS = ["2.3.0", "2.2.0", "2.1.0", "2.0.0", "1.20.3", "1.19.3", "1.18.1"];
 const BACKENDS = [
@@ -25,26 +24,11 @@ const STAGES: Record<string, string> = {
   snapshot: "at the next checkpoint",
 };
 
-export function checkView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
-  const body = h("div", { class: "view-body" }, h("p", { class: "note", role: "status" }, "Loading …"));
-  const about = "Whether a savepoint restores in a new job or by a new Flink, and what to do about it. Nothing is run, and nothing is changed.";
-  fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Will it restore?")), h("p", { class: "about" }, about), body));
-  void schemas().then(
-    (list) => {
-      if (signal.aborted) return;
-      const name = chosen(list, values.get("db") ?? kept().db);
-      if (name === null) fill(body, empty("There is no savepoint that can be read."));
-      else new CheckForm(body, list, name, values, signal);
-    },
-    (error: unknown) => {
-      if (!(error instanceof ApiError)) throw error;
-      if (!signal.aborted) fill(body, problem(error));
-    },
-  );
+export function checkView(body: HTMLElement, { name, list }: At, values: URLSearchParams, signal: AbortSignal): void {
+  new CheckForm(body, list, name, values, signal);
 }
 
 class CheckForm {
-  private database: string;
   private against: string;
   private backend: string;
   private jar: File | null = null;
@@ -60,28 +44,25 @@ class CheckForm {
   constructor(
     body: HTMLElement,
     list: Database[],
-    name: string,
+    private readonly database: string,
     values: URLSearchParams,
     private readonly signal: AbortSignal,
   ) {
-    this.database = name;
     this.against = values.get("against") ?? NOTHING;
     this.backend = BACKENDS.some(({ value }) => value === values.get("backend")) ? values.get("backend")! : "auto";
     this.flink = h("input", { type: "text", size: 8, list: "flink-versions", value: values.get("flink") ?? VERSIONS[0], spellcheck: "false", autocomplete: "off", onkeydown: (event: KeyboardEvent) => event.key === "Enter" && void this.check() });
     this.allow = h("input", { type: "checkbox", checked: values.get("allow") === "1" });
     this.drop = h("div", { class: "drop" }, h("label", { class: "field" }, this.file, h("span", { class: "button" }, "Choose a jar"), " or drop it here"), this.picked);
-    const pick = (database: string) => ((this.database = database), keep({ db: database }));
     const others = [{ value: NOTHING, text: "nothing: only the version of Flink" }, ...optionsOf(list, this.against || null)];
-    keep({ db: name });
     fill(
       body,
+      h("p", { class: "about" }, "Whether this savepoint restores in a new job or with a new version of Flink, and what to do if not. The check runs nothing and changes nothing."),
       h(
         "div",
         { class: "check-form" },
         h(
           "div",
           { class: "toolbar" },
-          select("Savepoint", optionsOf(list, name), name, pick),
           select("Savepoint of the new job", others, this.against, (value) => (this.against = value)),
         ),
         h(
@@ -124,7 +105,7 @@ class CheckForm {
     const asked = (this.asked = new AbortController());
     const question = { database: this.database, against: this.against || null, jar: this.jar, flink: this.flink.value.trim(), backend: this.backend, allow_non_restored: this.allow.checked };
     // A jar is no part of an address.
-    remember(VIEW, { db: this.database, against: this.against, flink: question.flink, backend: this.backend, allow: this.allow.checked ? "1" : null, run: this.jar ? null : "1" });
+    remember(partLink(this.database, "check", { against: this.against, flink: question.flink, backend: this.backend, allow: this.allow.checked ? "1" : null, run: this.jar ? null : "1" }));
     fill(this.result, h("p", { class: "note", role: "status" }, "Checking …"));
     this.result.setAttribute("aria-busy", "true");
     try {
@@ -157,19 +138,71 @@ function reportOf(report: CheckReport, answer: CheckReport): HTMLElement {
     { "aria-label": title },
     h("h2", {}, title, " ", badge(report.severity)),
     report === answer ? null : h("p", {}, report.headline),
-    report.message ? told(report, "the savepoint") : null,
+    report.message ? toldOf(report, "the savepoint") : null,
     risksOf(report.risks),
+    groupsOf(report),
+    h("h3", {}, "Operators"),
     h("ul", { class: "verdicts", "aria-label": "Operators" }, worstFirst(report.operators).map((operator) => h("li", {}, operatorOf(operator)))),
   );
+}
+
+interface Place {
+  operator: string;
+  state: string;
+  field: string | null;
+  /** All that the operator is called. */
+  names: string[];
+}
+
+/** What is found of operators and states, the worst first: equal findings once, with the places that they are about. */
+function groupsOf(report: CheckReport): Child {
+  const found: { told: Told; place: Place }[] = report.operators.flatMap((operator) => {
+    const name = operator.uid ?? operator.name ?? operator.operator_id;
+    const names = [operator.uid, operator.name, operator.operator_id].filter((one) => one !== null);
+    const place = (state = "", field: string | null = null): Place => ({ operator: name, state, field, names });
+    return [
+      ...(operator.message && operator.severity !== "fine" ? [{ told: operator as Told, place: place() }] : []),
+      ...shownRisks(operator.risks).map((risk) => ({ told: risk as Told, place: place("", risk.field_path) })),
+      ...operator.states.flatMap((state) => [
+        ...(isOwn(state) ? [{ told: state as Told, place: place(state.state_name, state.field_path) }] : []),
+        ...shownRisks(state.risks).map((risk) => ({ told: risk as Told, place: place(state.state_name, risk.field_path) })),
+      ]),
+    ];
+  });
+  const groups = [...Map.groupBy(found, causeOf).values()].map((own) => ({ severity: own[0].told.severity, own }));
+  if (!groups.length) return null;
+  return h("ol", { class: "groups", "aria-label": "Findings" }, worstFirst(groups).map(({ own }) => h("li", {}, groupOf(own.map(({ place }) => place), own[0].told))));
+}
+
+/** What two findings share that have one cause: all but the names of what they are about. */
+function causeOf({ told, place }: { told: Told; place: Place }): string {
+  const names = [...place.names, place.state, place.field].filter((name): name is string => Boolean(name)).sort((one, other) => other.length - one.length);
+  const nameless = (text: string) => names.reduce((left, name) => left.replaceAll(name, "…"), text);
+  return JSON.stringify([told.severity, told.rule, nameless(told.message), nameless(told.remedy)]);
+}
+
+function groupOf(places: Place[], told: Told): Child {
+  const items = places.map(({ operator, state, field }) => [operator, state, field].filter(Boolean).join(" · "));
+  const isOne = places.length === 1;
+  return [
+    h("p", {}, badge(told.severity), " ", h("strong", {}, isOne ? items[0] : plural(places.length, places.every(({ state }) => state) ? "state" : places.some(({ state }) => state) ? "place" : "operator"))),
+    toldOf(told, ""),
+    isOne ? null : h("details", {}, h("summary", {}, "Where"), h("ul", {}, items.map((text) => h("li", {}, text)))),
+  ];
+}
+
+/** Whether the verdict itself is a finding, beside its risks. */
+function isOwn({ message, severity }: StateVerdict): boolean {
+  return Boolean(message) && severity !== "fine" && severity !== "risk" && severity !== "doubt";
 }
 
 function operatorOf(operator: OperatorVerdict): HTMLElement {
   const { severity, states, uid, name, operator_id } = operator;
   return h(
     "details",
-    { open: severity !== "fine" },
+    {},
     h("summary", {}, badge(severity), " ", h("strong", {}, uid ?? name ?? operator_id), " ", h("span", { class: "note" }, [plural(states.length, "state"), uid || name ? operator_id : ""].filter(Boolean).join(" · "))),
-    operator.message ? told(operator, "the operator") : null,
+    operator.message ? toldOf(operator, "the operator") : null,
     risksOf(operator.risks),
     h("ul", { "aria-label": "States" }, worstFirst(states).map((state) => h("li", {}, stateOf(state)))),
   );
@@ -178,7 +211,7 @@ function operatorOf(operator: OperatorVerdict): HTMLElement {
 function stateOf(state: StateVerdict): Child {
   return [
     h("p", {}, badge(state.severity), " ", h("strong", {}, state.state_name), " ", h("span", { class: "note" }, `${state.kind} · ${state.outcome}`)),
-    state.message && state.severity !== "fine" && state.severity !== "risk" && state.severity !== "doubt" ? told(state, state.field_path ?? "") : null,
+    isOwn(state) ? toldOf(state, state.field_path ?? "") : null,
     risksOf(state.risks),
   ];
 }
@@ -192,7 +225,7 @@ interface Told {
   stage?: string | null;
 }
 
-function told({ message, remedy, rule, evidence, severity, stage }: Told, where: string): HTMLElement {
+function toldOf({ message, remedy, rule, evidence, severity, stage }: Told, where: string): HTMLElement {
   const facts = [where, stage ? `at ${stage}, ${STAGES[stage] ?? ""}` : ""].filter(Boolean).join(" · ");
   const shown = [rule, ...evidence].filter(Boolean).join(", ");
   return h(
@@ -206,9 +239,9 @@ function told({ message, remedy, rule, evidence, severity, stage }: Told, where:
 }
 
 function risksOf(risks: Risk[]): HTMLElement[] {
-  return shownRisks(risks).map((risk) => told(risk, risk.field_path ?? ""));
+  return shownRisks(risks).map((risk) => toldOf(risk, risk.field_path ?? ""));
 }
 
-function badge(severity: Severity): HTMLElement {
+export function badge(severity: Severity): HTMLElement {
   return h("span", { class: `badge ${severity}` }, severity);
 }

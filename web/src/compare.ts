@@ -1,8 +1,10 @@
 // The choice of databases to compare: several that stand side by side, or one before and one after.
+import { ApiError } from "./api";
+import { reading, records } from "./asking";
 import { Database, optionsOf } from "./catalog";
-import { kept } from "./context";
 import { h, select } from "./dom";
 import { describe, Job, jobOfName, jobsOf, shortName, titlesOf } from "./jobs";
+import { literal } from "./sql";
 
 const MOST_AT_FIRST = 6;
 
@@ -13,16 +15,20 @@ export interface Compared {
   jobs: Map<string, string>;
 }
 
-/** Names in the address; where it has none, the newest of the job of the database that was chosen, else of the newest job. */
-export function comparedOf(list: Database[], wanted: string | null): string[] {
+/** Names in the address; where it has none, the database itself behind the ones before it of its job. */
+export function comparedOf(list: Database[], wanted: string | null, database: string): string[] {
   const asked = wanted?.split("\n").filter(Boolean) ?? [];
-  return asked.length ? asked : newest(jobOfName(list, kept().db));
+  if (asked.length) return asked;
+  const own = list.find((one) => one.name === database)?.alias_of ?? database;
+  const names = newest(jobOfName(list, database), own);
+  return names.includes(own) ? names : [database];
 }
 
-/** The newest of a job, the oldest of them first. */
-function newest(job: Job | undefined): string[] {
+/** The newest of a job, or the last up to one of them, the oldest first. */
+function newest(job: Job | undefined, last: string | null = null): string[] {
   const readable = job?.databases.filter((database) => database.error === null) ?? [];
-  return readable.slice(0, MOST_AT_FIRST).map((database) => database.name).reverse();
+  const at = Math.max(0, readable.findIndex((one) => one.name === last));
+  return readable.slice(at, at + MOST_AT_FIRST).map((database) => database.name).reverse();
 }
 
 export function comparedText(names: string[]): string {
@@ -83,6 +89,21 @@ export function compareBox(list: Database[], names: string[], onChange: (names: 
     jobs,
     others.length ? h("div", { class: "boxes" }, others) : null,
   );
+}
+
+/** The savepoint that a database was written from: what is written keeps the id of the checkpoint, which Flink gives once in a job, and the operators. */
+export async function sourceOf(database: string, signal: AbortSignal): Promise<string | null> {
+  const sql =
+    "SELECT one.database FROM savepointdb.checkpoints AS one JOIN savepointdb.checkpoints AS own USING (checkpoint_id, lineage) " +
+    `WHERE own.database = ${literal(database)} AND one.created_at < own.created_at AND one.readable ORDER BY one.created_at LIMIT 1`;
+  try {
+    const [found] = await records<{ database: string }>(sql, reading(signal));
+    return found?.database ?? null;
+  } catch (error) {
+    // Then the one before it is as good a beginning.
+    if (error instanceof ApiError) return null;
+    throw error;
+  }
 }
 
 /** A database and the one before it, of one job; where nothing is before it, the one after it. */

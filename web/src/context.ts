@@ -1,6 +1,4 @@
-// What was chosen in one view and holds in the next: the database, the ones to compare, the key.
-import { hashOf, linkOf } from "./route";
-
+// What was chosen in one place and holds in the next: the database, the ones to compare, the key.
 export interface Chosen {
   db: string | null;
   dbs: string | null;
@@ -8,8 +6,6 @@ export interface Chosen {
 }
 
 const chosen: Chosen = { db: null, dbs: null, key: null };
-const OF_VIEWS: Record<string, (keyof Chosen)[]> = { keys: ["db", "key", "dbs"], offsets: ["db", "dbs"], timeline: ["key"], jobs: [], diff: [], saved: [], queries: [] };
-const listeners: (() => void)[] = [];
 
 export function kept(): Readonly<Chosen> {
   return chosen;
@@ -20,15 +16,4 @@ export function keep(given: Partial<Chosen>): void {
   const before = chosen.db;
   Object.assign(chosen, given);
   if (given.dbs === undefined && given.db !== undefined && given.db !== before && !chosen.dbs?.split("\n").includes(given.db ?? "")) chosen.dbs = null;
-  for (const listener of listeners) listener();
-}
-
-export function onKept(listener: () => void): void {
-  listeners.push(listener);
-}
-
-/** The address of a view of what was chosen. */
-export function hashOfView(view: string): string {
-  if (view === "tables") return linkOf(chosen.db);
-  return hashOf(view, Object.fromEntries((OF_VIEWS[view] ?? ["db"]).map((name) => [name, chosen[name as keyof Chosen]])));
 }

@@ -1,41 +1,36 @@
 // What changed between two savepoints: states and operators, offsets, and the rows before and after.
 import { Answer, ApiError } from "./api";
 import { Run } from "./asking";
-import { chosen, Database, schemas } from "./catalog";
+import type { Database } from "./catalog";
 import { cell, textOf } from "./cell";
-import { comparedText, defaultPair, pairBox } from "./compare";
-import { kept } from "./context";
+import { comparedText, defaultPair, pairBox, sourceOf } from "./compare";
 import { announce, Child, fill, h, select } from "./dom";
 import { bytes, count, plural } from "./format";
 import { Change, diff, DiffSummary, OffsetDiff, rowsSql, StateDiff } from "./diffs";
+import { Job, newestIn } from "./jobs";
+import type { OfJob } from "./jobview";
 import { conditionOf } from "./lookup";
 import { empty, measure, plainTable, problem } from "./panel";
 import { progressBar } from "./progressbar";
-import { hashOf, remember } from "./route";
+import { jobLink, keysLink, queryLink, remember } from "./route";
 import { literal, OWN } from "./sql";
 
-const VIEW = "diff";
 const MOST_ROWS = 200;
 const LONGEST_KEY = 200;
 const CHANGES: Change[] = ["changed", "added", "removed"];
 const SIGNS: Record<Change, string> = { added: "+", removed: "−", changed: "≠", same: "=" };
 
-export function diffView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
+export function diffView(part: HTMLElement, { job, list }: OfJob, values: URLSearchParams, signal: AbortSignal): void {
   const picker = h("div", {});
   const body = h("div", { class: "view-body" });
   const about = "What changed from one savepoint to another: which states, by how many rows, and how far the sources read. A state opens its rows, before and after.";
-  fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Diff")), h("p", { class: "about" }, about), picker, body));
-  void schemas().then(
-    (list) => {
-      if (signal.aborted) return;
-      const own = chosen(list, kept().db);
-      const first = defaultPair(list, own);
-      const before = values.get("before") ?? first?.before ?? "";
-      const after = values.get("after") ?? first?.after ?? own ?? "";
-      new Diff(picker, body, list, before, after, values, signal);
-    },
-    (error: unknown) => error instanceof ApiError && fill(body, problem(error)),
-  );
+  fill(part, picker, h("p", { class: "about" }, about), body);
+  const open = (before: string, after: string) => signal.aborted || new Diff(picker, body, job, list, before, after, values, signal);
+  if (values.has("before") || values.has("after")) return void open(values.get("before") ?? "", values.get("after") ?? "");
+  const newest = newestIn(job)?.name ?? "";
+  const pair = defaultPair(list, newest) ?? { before: "", after: newest };
+  fill(picker, pairBox(list, pair.before, pair.after, () => undefined));
+  void sourceOf(newest, signal).then((source) => (source === null ? open(pair.before, pair.after) : open(source, newest)));
 }
 
 class Diff {
@@ -50,6 +45,7 @@ class Diff {
   constructor(
     picker: HTMLElement,
     private readonly body: HTMLElement,
+    private readonly job: Job,
     list: Database[],
     private before: string,
     private after: string,
@@ -71,7 +67,7 @@ class Diff {
   }
 
   private note(): void {
-    remember(VIEW, { before: this.before, after: this.after, table: this.table, change: this.table && this.change, key: this.table && this.key });
+    remember(jobLink(this.job.name, "compare", { before: this.before, after: this.after, table: this.table, change: this.table && this.change, key: this.table && this.key }));
   }
 
   private async load(): Promise<void> {
@@ -88,7 +84,9 @@ class Diff {
     try {
       const found = await diff(this.before, this.after, controller.signal);
       if (controller.signal.aborted) return;
-      fill(this.summary, this.shown(found));
+      announce(found.is_equal ? "They are equal" : `${plural(differing(found).length, "state")} differ`);
+      const opens = (state: StateDiff) => h("button", { type: "button", class: "link", onclick: () => ((this.change = ""), (this.key = ""), this.open(state.table_name!, state)) }, state.state_name);
+      fill(this.summary, summaryOf(found, opens));
       fill(this.body, this.summary, this.rows);
       if (this.table !== null) this.open(this.table, statesOf(found).find(({ state }) => state.table_name === this.table)?.state);
       else fill(this.rows);
@@ -99,47 +97,6 @@ class Diff {
     } finally {
       if (this.asked === controller) this.body.removeAttribute("aria-busy");
     }
-  }
-
-  private shown(found: DiffSummary): Child {
-    const all = statesOf(found);
-    const differing = all.filter(({ state }) => state.change !== "same" || state.error !== null);
-    const sum = (name: "added" | "removed" | "changed") => all.reduce((total, { state }) => total + (state[name] ?? 0), 0);
-    const came = (change: Change) => found.operators.filter((one) => one.change === change).map((one) => one.name);
-    announce(found.is_equal ? "They are equal" : `${plural(differing.length, "state")} differ`);
-    const cards: [string, Child][] = [
-      ["States that differ", `${count(differing.length)} of ${count(all.length)}`],
-      ["Rows added", count(sum("added"))],
-      ["Rows removed", count(sum("removed"))],
-      ["Rows changed", count(sum("changed"))],
-      ["Size", found.sizes.before === null || found.sizes.after === null ? "–" : stepText(found.sizes.after - found.sizes.before, bytes)],
-      ["Offsets that moved", count(found.offsets.length)],
-    ];
-    const same = all.length - differing.length;
-    return [
-      h("dl", { class: "cards" }, cards.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
-      came("added").length ? h("p", { class: "banner", role: "note" }, `Operators that came: ${came("added").join(", ")}`) : null,
-      came("removed").length ? h("p", { class: "banner", role: "note" }, `Operators that went: ${came("removed").join(", ")}`) : null,
-      differing.length
-        ? plainTable(
-            "States that differ",
-            ["Operator", "State", "Change", "Added", "Removed", "Changed", "Rows", "Size", "Type"],
-            differing.map(({ operator, state }) => [
-              operator,
-              state.table_name === null ? state.state_name : h("button", { type: "button", class: "link", onclick: () => ((this.change = ""), (this.key = ""), this.open(state.table_name!, state)) }, state.state_name),
-              state.error === null ? badge(state.change) : h("span", { class: "bad" }, state.error),
-              state.added ?? "–",
-              state.removed ?? "–",
-              state.changed ?? "–",
-              fromTo(state.rows_before, state.rows_after, count),
-              fromTo(state.size_before, state.size_after, bytes),
-              state.type_before === state.type_after ? (state.type_after ?? "") : h("span", { class: "changed" }, `${state.type_before ?? "none"} → ${state.type_after ?? "none"}`),
-            ]),
-          )
-        : empty(found.is_equal ? "They are equal: no state differs, and no source read on." : "No state differs."),
-      same && differing.length ? h("p", { class: "note" }, `${plural(same, "state")} ${same === 1 ? "is" : "are"} the same.`) : null,
-      offsetsOf(found.offsets),
-    ];
   }
 
   private open(table: string, state: StateDiff | undefined): void {
@@ -185,7 +142,7 @@ class Diff {
       const answer = await run.answer();
       if (signal.aborted) return;
       const told = answer.rows.length > MOST_ROWS ? `These are the first ${MOST_ROWS} rows. ` : `${plural(answer.rows.length, "row")}. `;
-      const query = h("a", { class: "link", href: hashOf("query", { sql, run: "1" }) }, "Open as a query");
+      const query = h("a", { class: "link", href: queryLink({ sql, run: "1" }) }, "Open as a query");
       fill(body, answer.rows.length ? [h("p", { class: "note" }, told, query), rowsTable({ ...answer, rows: answer.rows.slice(0, MOST_ROWS) }, comparedText([this.before, this.after]))] : empty("No row differs so."));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -197,6 +154,49 @@ class Diff {
 }
 
 const statesOf = ({ operators }: DiffSummary) => operators.flatMap((operator) => operator.states.map((state) => ({ operator: operator.name, state })));
+
+const differing = (found: DiffSummary) => statesOf(found).filter(({ state }) => state.change !== "same" || state.error !== null);
+
+/** What differs in numbers, state by state, and the offsets that moved; `opens` is what shows the rows of a state. */
+export function summaryOf(found: DiffSummary, opens: (state: StateDiff) => Child): Child {
+  const all = statesOf(found);
+  const changed = differing(found);
+  const sum = (name: "added" | "removed" | "changed") => all.reduce((total, { state }) => total + (state[name] ?? 0), 0);
+  const came = (change: Change) => found.operators.filter((one) => one.change === change).map((one) => one.name);
+  const cards: [string, Child][] = [
+    ["States that differ", `${count(changed.length)} of ${count(all.length)}`],
+    ["Rows added", count(sum("added"))],
+    ["Rows removed", count(sum("removed"))],
+    ["Rows changed", count(sum("changed"))],
+    ["Size", found.sizes.before === null || found.sizes.after === null ? "–" : stepText(found.sizes.after - found.sizes.before, bytes)],
+    ["Offsets that moved", count(found.offsets.length)],
+  ];
+  const same = all.length - changed.length;
+  return [
+    h("dl", { class: "cards" }, cards.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+    came("added").length ? h("p", { class: "banner", role: "note" }, `New operators: ${came("added").join(", ")}`) : null,
+    came("removed").length ? h("p", { class: "banner", role: "note" }, `Operators that are gone: ${came("removed").join(", ")}`) : null,
+    changed.length
+      ? plainTable(
+          "States that differ",
+          ["Operator", "State", "Change", "Added", "Removed", "Changed", "Rows", "Size", "Type"],
+          changed.map(({ operator, state }) => [
+            operator,
+            state.table_name === null ? state.state_name : opens(state),
+            state.error === null ? badge(state.change) : h("span", { class: "bad" }, state.error),
+            state.added ?? "–",
+            state.removed ?? "–",
+            state.changed ?? "–",
+            fromTo(state.rows_before, state.rows_after, count),
+            fromTo(state.size_before, state.size_after, bytes),
+            state.type_before === state.type_after ? (state.type_after ?? "") : h("span", { class: "changed" }, `${state.type_before ?? "none"} → ${state.type_after ?? "none"}`),
+          ]),
+        )
+      : empty(found.is_equal ? "They are equal: no state differs, and no source read on." : "No state differs."),
+    same && changed.length ? h("p", { class: "note" }, `${plural(same, "state")} ${same === 1 ? "is" : "are"} the same.`) : null,
+    offsetsOf(found.offsets),
+  ];
+}
 
 function badge(change: Change): HTMLElement {
   return h("span", { class: `badge ${change}` }, h("span", { "aria-hidden": "true" }, `${SIGNS[change]} `), change);
@@ -263,7 +263,7 @@ function rowsTable({ columns, rows }: Answer, dbs: string): HTMLElement {
 /** All that either has for a key. */
 function keyLink(key: string, dbs: string): HTMLElement {
   const short = key.length > LONGEST_KEY ? `${key.slice(0, LONGEST_KEY)}…` : key;
-  return h("a", { class: "link key", href: hashOf("keys", { key, dbs }), title: "All that the two savepoints have for this key" }, short);
+  return h("a", { class: "link key", href: keysLink(dbs, key), title: "All that the two savepoints have for this key" }, short);
 }
 
 function missing(): HTMLElement {

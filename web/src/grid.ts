@@ -61,6 +61,7 @@ export function grid(answer: Answer, leads: Leads = () => null): { element: HTML
     rowHeader: { formatter: "rownum", headerSort: false, resizable: false, frozen: true, hozAlign: "right", width: 56, cssClass: "rownum" },
     columnDefaults: { maxInitialWidth: WIDEST, minWidth: 60, resizable: "header" },
     placeholder: "No rows",
+    rowHeight: 32,
     selectableRange: 1,
     selectableRangeRows: true,
     selectableRangeClearCells: false,

@@ -4,7 +4,7 @@ import { reading, records } from "./asking";
 import { fill, h } from "./dom";
 import { bytes, plural } from "./format";
 import { Job, shortName } from "./jobs";
-import { go } from "./route";
+import { linkOf, visit } from "./route";
 import { literal, table } from "./sql";
 import { colour } from "./theme";
 
@@ -56,7 +56,7 @@ export function growth(job: Job, signal: AbortSignal): HTMLElement | null {
           series,
         }),
         signal,
-        (_name, place) => go("overview", { db: names[place] }),
+        (_name, place) => visit(linkOf(names[place])),
       );
     },
     (error: unknown) => {

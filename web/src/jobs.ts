@@ -1,6 +1,6 @@
 // Which databases are of one job, and which of them is newer: as `GET /api/jobs` has it.
 import type { Database } from "./catalog";
-import { age } from "./format";
+import { age, plural } from "./format";
 
 /** What a cluster says of a job. */
 export interface Live {
@@ -42,6 +42,8 @@ export interface Job {
 }
 
 const LATEST = "latest";
+/** The ids that Flink gives say nothing to people. */
+const ID = /^[0-9a-f]{32}$/;
 
 function folders({ path }: Database): string[] {
   return path.replace(/\?.*$/s, "").replace(/\/_metadata$/, "").split("/").filter(Boolean);
@@ -55,7 +57,7 @@ function above({ path }: Database): string {
 /** The databases in the order of their jobs, each with its own, the newest first, then the aliases. */
 export function joined(list: Database[], entries: JobEntry[]): Database[] {
   const byName = new Map(list.map((one) => [one.name, one]));
-  const titleOf = (entry: JobEntry) => entry.job_name ?? entry.title;
+  const titleOf = (entry: JobEntry) => entry.job_name ?? (ID.test(entry.title) && entry.label ? entry.label : entry.title);
   const alike = new Map([...Map.groupBy(entries, titleOf)].map(([title, own]) => [title, own.length > 1]));
   const newest = byName.get(LATEST)?.alias_of;
   const jobs = entries.map((entry): Job => {
@@ -87,6 +89,20 @@ export function newestOf(list: Database[]): Database | null {
   const latest = list.find((database) => database.name === LATEST && database.alias_of !== null && database.error === null);
   const found = list.find((database) => database.name === latest?.alias_of);
   return found ?? jobsOf(list).flatMap((job) => job.databases).find((database) => database.error === null) ?? null;
+}
+
+/** The newest of a job that can be read. */
+export function newestIn({ databases }: Job): Database | undefined {
+  return databases.find((one) => one.error === null);
+}
+
+/** "5 checkpoints, 1 savepoint". */
+export function kindsOf({ databases }: Job): string {
+  const readable = databases.filter((one) => one.error === null);
+  const checkpoints = readable.filter((one) => one.kind === "CHECKPOINT").length;
+  const savepoints = readable.length - checkpoints;
+  const broken = databases.length - readable.length;
+  return [checkpoints ? plural(checkpoints, "checkpoint") : "", savepoints ? plural(savepoints, "savepoint") : "", broken ? `${broken} unreadable` : ""].filter(Boolean).join(", ");
 }
 
 /** Infinity equals itself here, which its difference does not. */

@@ -1,6 +1,5 @@
 // The key explorer: all that Flink keeps for one key, in every operator, checkpoint beside checkpoint.
 import { ApiError } from "./api";
-import { Database, schemas } from "./catalog";
 import { compareBox, Compared, comparedOf, comparedText, several, sideBySide } from "./compare";
 import { keep, kept } from "./context";
 import { announce, Child, fill, h } from "./dom";
@@ -10,20 +9,19 @@ import { keyField, keyForm } from "./keyform";
 import { exampleOf, Found, Keyed, lookup } from "./lookup";
 import { empty, lackingBox, leaveOutButton, plainTable, problem } from "./panel";
 import { progressBar } from "./progressbar";
-import { hashOf, remember } from "./route";
+import { jobLink, partLink, remember } from "./route";
+import type { At } from "./savepointview";
 
-export function keysView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
-  let list: Database[] = [];
-  let names: string[] = [];
+export function keysView(part: HTMLElement, { name: database, list }: At, values: URLSearchParams, signal: AbortSignal): void {
+  let names = comparedOf(list, values.get("dbs") ?? kept().dbs, database);
   let search = new AbortController();
   signal.addEventListener("abort", () => search.abort());
-  const key = keyField(values.get("key") ?? "");
-  const compared = h("div", {});
+  const key = keyField(values.get("key") ?? kept().key ?? "");
   const body = h("div", { class: "view-body" });
 
   const find = async (partial = false) => {
     keep({ key: key.value, dbs: comparedText(names) });
-    remember("keys", { db: kept().db, key: key.value, dbs: comparedText(names) });
+    remember(partLink(database, "keys", { key: key.value, dbs: comparedText(names) }));
     search.abort();
     const controller = new AbortController();
     search = controller;
@@ -69,19 +67,10 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
     }
   };
   const form = keyForm(key, () => void find());
-  const about = "Every state, timer and window of one key, in every operator, checkpoint beside checkpoint. The key is read as the type of each operator’s keys; a struct may be written as JSON or as (a,1).";
-  fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Key explorer")), h("p", { class: "about" }, about), form, compared, body));
-  void schemas().then(
-    (schemas) => {
-      if (signal.aborted) return;
-      list = schemas;
-      names = comparedOf(list, values.get("dbs") ?? kept().dbs);
-      fill(compared, compareBox(list, names, (picked) => (names = picked)));
-      void find();
-      key.focus();
-    },
-    (error: unknown) => error instanceof ApiError && fill(body, problem(error)),
-  );
+  const about = "Every state, timer and window of one key, in every operator, checkpoint beside checkpoint. Write a key of several fields as JSON or as (a,1).";
+  fill(part, form, h("p", { class: "about" }, about), compareBox(list, names, (picked) => (names = picked)), body);
+  void find();
+  key.focus();
 }
 
 /** What was found; that nothing was is only known when all have been searched. `withoutThem` searches again in what can be read; null where this is done. */
@@ -101,7 +90,7 @@ function shown(all: Found[], compared: Compared, done: boolean, withoutThem: (()
       "p",
       { class: "note" },
       total ? `${plural(total, "value")} in ${plural(all.filter((found) => found.entries.length).length, "savepoint")}; ${bytes(read)} read. ` : "",
-      total ? [...new Set(compared.jobs.values())].filter(Boolean).map((job) => h("a", { class: "link", href: hashOf("timeline", { job, key: kept().key }) }, "Timeline")) : null,
+      total ? [...new Set(compared.jobs.values())].filter(Boolean).map((job) => h("a", { class: "link", href: jobLink(job, "timeline", { key: kept().key }) }, "Timeline")) : null,
     ),
     errors.length
       ? h(

@@ -1,69 +1,75 @@
-// The shell: which view is seen, and what is told when something goes wrong that nobody expected.
+// The shell: which place is seen, and what is told when something goes wrong that nobody expected.
 import "tabulator-tables/dist/css/tabulator_simple.min.css";
 import "./style.css";
-import { SERVICE } from "./catalog";
-import { checkView } from "./checkview";
-import { hashOfView, keep, onKept } from "./context";
-import { diffView } from "./diffview";
+import { ApiError } from "./api";
+import { schemas, SERVICE } from "./catalog";
+import { keep } from "./context";
 import { fill, h } from "./dom";
 import { jobsView } from "./jobsview";
-import { keysView } from "./keysview";
-import { offsetsView } from "./offsetsview";
-import { overviewView } from "./overview";
-import { mayOperate, queriesView } from "./queriesview";
-import { queryView } from "./queryview";
-import { followLinks, hashOf, ROOT, route } from "./route";
-import { savedView } from "./savedview";
-import { tablesView } from "./tablesview";
+import { jobView } from "./jobview";
+import { moved } from "./moved";
+import { mountPalette } from "./palette";
+import { problem, skeleton } from "./panel";
+import { where } from "./place";
+import { queriesView } from "./queriesview";
+import { followLinks, jobsLink, Place, queryLink, remember, ROOT, route } from "./route";
+import { savepointView } from "./savepointview";
+import { databasesView } from "./tablesview";
 import { tableView } from "./tableview";
 import { applyTheme, mountTheme } from "./theme";
-import { timelineView } from "./timelineview";
-import { timersView } from "./timersview";
-import { writes } from "./writes";
-import { writeView } from "./writeview";
 
-type View = (main: HTMLElement, values: URLSearchParams, signal: AbortSignal) => void;
+type View = (main: HTMLElement, values: URLSearchParams, signal: AbortSignal, part: string) => void | Promise<void>;
 
-const VIEWS: Record<string, { title: string; show: View }> = {
-  jobs: { title: "Jobs", show: jobsView },
-  overview: { title: "Overview", show: overviewView },
-  tables: { title: "Tables", show: tablesView },
-  query: { title: "Query", show: queryView },
-  saved: { title: "Saved", show: savedView },
-  keys: { title: "Key explorer", show: keysView },
-  timeline: { title: "Timeline", show: timelineView },
-  diff: { title: "Diff", show: diffView },
-  timers: { title: "Timers", show: timersView },
-  offsets: { title: "Source offsets", show: offsetsView },
-  check: { title: "Check", show: checkView },
-  write: { title: "Write", show: writeView },
-  queries: { title: "Queries", show: queriesView },
+const VIEWS: Record<Place, View> = {
+  jobs: jobsView,
+  job: (main, values, signal, part) => jobView(main, part, values, signal),
+  databases: (main, _values, signal) => databasesView(main, signal),
+  savepoint: (main, values, signal, part) => savepointView(main, part, values, signal),
+  table: tableView,
+  // The editor is large, and the other places do without it.
+  query: async (main, values, signal) => {
+    where([["Query", null]]);
+    const { queryView } = await import("./queryview");
+    if (!signal.aborted) queryView(main, values, signal);
+  },
+  saved: savedPlace,
+  savedList: savedPlace,
+  running: (main, _values, signal) => queriesView(main, signal),
+  old: async (main, values, signal, part) => {
+    fill(main, h("div", { class: "view" }, skeleton()));
+    // What an address names needs no list; where there is none, the view says why.
+    const list = await schemas().catch((error: unknown) => {
+      if (!(error instanceof ApiError)) throw error;
+      if (!signal.aborted) fill(main, h("div", { class: "view" }, problem(error)));
+      return null;
+    });
+    if (signal.aborted || list === null) return;
+    remember(moved(part, values, list));
+    show();
+  },
 };
 
-/** Views that are entered from others, and the one that they are part of. */
-const INNER: Record<string, { title: string; show: View; within: string }> = {
-  table: { title: "Table", show: tableView, within: "tables" },
-};
+async function savedPlace(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): Promise<void> {
+  const { savedView } = await import("./savedview");
+  if (!signal.aborted) savedView(main, values, signal);
+}
 
 const main = document.getElementById("main")!;
-const nav = document.getElementById("views")!;
+const places = document.getElementById("places")!;
 let seen = new AbortController();
 
 function show(): void {
   seen.abort();
   seen = new AbortController();
-  const { view, values } = route();
-  const { title, show: open } = VIEWS[view] ?? INNER[view] ?? VIEWS.overview;
-  const listed = INNER[view]?.within ?? view;
-  document.title = `${title} · savepointdb`;
+  const { place, part, values } = route();
   for (const [name, link] of links) {
-    if (name === listed) link.setAttribute("aria-current", "page");
+    if ((place === "query" || place === "saved" || place === "savedList" || place === "running") === (name === "query")) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
-  links.get(listed)?.scrollIntoView({ block: "nearest", inline: "center" });
   keep(Object.fromEntries([...values].filter(([name, value]) => ["db", "dbs", "key"].includes(name) && value && (name !== "db" || value.toLowerCase() !== SERVICE))));
   main.scrollTop = 0;
-  open(main, values, seen.signal);
+  main.dataset.place = place;
+  void VIEWS[place](main, values, seen.signal, part);
 }
 
 function unexpected(error: unknown): void {
@@ -85,34 +91,17 @@ followLinks();
 // Browsers ask for the icon again when the address changes, and would look beside it.
 const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]')!;
 icon.href = new URL("static/icon.svg", ROOT).href;
-document.querySelector(".brand")!.setAttribute("href", hashOf("overview", {}));
+document.querySelector(".brand")!.setAttribute("href", ROOT.pathname);
 document.querySelector(".skip")!.addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
 applyTheme();
 mountTheme(document.getElementById("theme") as HTMLButtonElement);
-const links = new Map(Object.entries(VIEWS).map(([name, { title }]) => [name, h("a", {}, title)]));
-const address = () => links.forEach((link, name) => link.setAttribute("href", hashOfView(name)));
-onKept(address);
-address();
-fill(nav, [...links.values()]);
-// Only for those who may write, here; the view itself says so, too.
-links.get("write")!.hidden = true;
-void writes().then(
-  ({ may_write }) => (links.get("write")!.hidden = !may_write),
-  () => undefined,
-);
-links.get("queries")!.hidden = true;
-void mayOperate().then(
-  (may) => (links.get("queries")!.hidden = !may),
-  () => undefined,
-);
-// A sign at each edge behind which there is more.
-const cut = () => {
-  nav.classList.toggle("more-left", nav.scrollLeft > 1);
-  nav.classList.toggle("more-right", nav.scrollLeft + nav.clientWidth < nav.scrollWidth - 1);
-};
-nav.addEventListener("scroll", cut);
-new ResizeObserver(cut).observe(nav);
+mountPalette(document.getElementById("find") as HTMLButtonElement);
+const links = new Map([
+  ["jobs", h("a", { href: jobsLink() }, "Jobs")],
+  ["query", h("a", { href: queryLink() }, "Query")],
+]);
+fill(places, [...links.values()]);
 show();

@@ -1,14 +1,14 @@
 // Where the sources stand, checkpoint beside checkpoint.
 import { ApiError, mayLeaveOut } from "./api";
 import { Reading, records } from "./asking";
-import { Database, schemas } from "./catalog";
 import { cell } from "./cell";
 import { compareBox, Compared, comparedOf, comparedText, several, sideBySide } from "./compare";
 import { keep, kept } from "./context";
 import { Child, fill, h } from "./dom";
 import { count } from "./format";
 import { empty, leaveOutButton, loading, plainTable } from "./panel";
-import { remember } from "./route";
+import { partLink, remember } from "./route";
+import type { At } from "./savepointview";
 import { table } from "./sql";
 
 interface Offset {
@@ -24,27 +24,18 @@ interface Offset {
   details: string | null;
 }
 
-export function offsetsView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
+export function offsetsView(part: HTMLElement, { name: database, list }: At, values: URLSearchParams, signal: AbortSignal): void {
   const body = h("div", { class: "view-body" });
-  const compared = h("div", {});
-  const about = "Up to where each source had read, checkpoint beside checkpoint. Below an offset: how far it came since the one before.";
-  fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Source offsets")), h("p", { class: "about" }, about), compared, body));
-  const show = (names: string[], list: Database[], partial = false) => {
-    const again = partial ? null : () => show(names, list, true);
+  const names = comparedOf(list, values.get("dbs") ?? kept().dbs, database);
+  const show = (names: string[], partial = false) => {
+    const again = partial ? null : () => show(names, true);
     keep({ dbs: comparedText(names) });
-    remember("offsets", { db: kept().db, dbs: comparedText(names) });
+    remember(partLink(database, "offsets", { dbs: comparedText(names) }));
     void loading(body, (how) => offsets(sideBySide(list, names), how, again), signal, partial);
   };
-  void loading(
-    compared,
-    async () => {
-      const list = await schemas();
-      const names = comparedOf(list, values.get("dbs") ?? kept().dbs);
-      show(names, list);
-      return compareBox(list, names, (picked) => show(picked, list));
-    },
-    signal,
-  );
+  const about = "How far each source had read, checkpoint beside checkpoint. Below an offset stands the progress since the checkpoint before.";
+  fill(part, h("p", { class: "about" }, about), compareBox(list, names, show), body);
+  show(names);
 }
 
 /** `withoutThem` asks again for what can be read; null where this is what is asked for. */

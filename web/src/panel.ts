@@ -1,17 +1,14 @@
-// What the views besides the query share: the choice of a database, and what is shown while something loads or fails.
+// What places share: plain tables, and what is shown while something loads or fails.
 import { ApiError, mayLeaveOut, Unread } from "./api";
 import { Reading, reading } from "./asking";
-import { chosen, Database, optionsOf, schemas, skippedBy } from "./catalog";
-import { kept } from "./context";
-import { Child, fill, h, select } from "./dom";
+import { Child, fill, h } from "./dom";
 import { count } from "./format";
-import { go } from "./route";
 
 /** Shows what a promise gives, a note until then, and the error where it fails; what cannot be read is left out on request. */
 export async function loading(element: Element, load: (how: Reading) => Promise<Child>, signal: AbortSignal, partial = false): Promise<void> {
   const how = reading(signal, partial);
   element.setAttribute("aria-busy", "true");
-  fill(element, h("p", { class: "note", role: "status" }, "Loading …"));
+  fill(element, skeleton());
   let shown: Child;
   try {
     shown = await load(how);
@@ -54,30 +51,9 @@ export function lackingBox(lacking: Unread[]): HTMLElement | null {
   return h("div", { class: "error", role: "alert" }, h("strong", {}, "This answer is incomplete"), h("ul", {}, reasons));
 }
 
-/** A view of one database: its title, the choice, and what `load` makes of it. */
-export function databaseView(
-  main: HTMLElement,
-  view: string,
-  title: string,
-  about: string,
-  values: URLSearchParams,
-  signal: AbortSignal,
-  load: (database: string, list: Database[], how: Reading) => Promise<Child>,
-): void {
-  const picker = h("span", { class: "picker" });
-  const body = h("div", { class: "view-body" });
-  fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, title), picker), h("p", { class: "about" }, about), body));
-  void loading(
-    body,
-    async (how) => {
-      const list = await schemas();
-      const name = chosen(list, values.get("db") ?? kept().db);
-      fill(picker, select("Database", optionsOf(list, name), name ?? "", (db) => go(view, { db })));
-      const shown = name === null ? empty("There is no savepoint that can be read.") : await load(name, list, how);
-      return [skippedNote(skippedBy(list, name), list.find((one) => one.name === name)?.alias_of ?? name), shown];
-    },
-    signal,
-  );
+/** What stands where something will be. */
+export function skeleton(): HTMLElement {
+  return h("div", { class: "skeleton", role: "status" }, h("span", { class: "unseen" }, "Loading …"), h("i"), h("i"), h("i"), h("i"));
 }
 
 /** Says that newer savepoints than the one that is seen cannot be read. */

@@ -1,14 +1,33 @@
-// What the pages of databases, tables and keys share: where one is, and what else is at the same address.
+// What places share: where one is, their parts, and what else is at the same address.
 import { ApiError, hasKey, request } from "./api";
-import { announce, Child, copy, h, save } from "./dom";
+import type { Database } from "./catalog";
+import { announce, Child, copy, fill, h, save } from "./dom";
+import { jobOfName, jobsOf, shortName } from "./jobs";
 import { keyText } from "./lookup";
 import { problem } from "./panel";
-import { linkOf } from "./route";
+import { jobLink, jobsLink, linkOf } from "./route";
 
-/** The way from all databases to what is seen; the last is where one is. */
-export function crumbs(steps: [text: string, address: string | null][]): HTMLElement {
-  const items = steps.map(([text, address]) => h("li", {}, address === null ? h("span", { "aria-current": "page" }, text) : h("a", { class: "link", href: address }, text)));
-  return h("div", { class: "crumbs", role: "navigation", "aria-label": "Where this is" }, h("ol", {}, items));
+/** Shows the way from all jobs to what is seen, in the head of the page; the last is where one is. */
+export function where(steps: [text: string, address: string | null][]): void {
+  const item = ([text, address]: [string, string | null]) => (address === null ? h("span", { "aria-current": "page", title: text }, text) : h("a", { href: address, title: text }, text));
+  fill(document.getElementById("where")!, h("ol", {}, steps.map((step) => h("li", {}, item(step)))));
+}
+
+/** The way to a savepoint, and further within it. */
+export function stepsTo(list: Database[], database: string, ...within: [text: string, address: string | null][]): [string, string | null][] {
+  const entry = list.find((one) => one.name === database);
+  const history = jobsOf(list).find((job) => job.entry.history === database);
+  const job = history ?? (entry && jobOfName(list, database));
+  const title = entry && entry.alias_of === null ? shortName(entry) : history ? "all checkpoints" : database;
+  return [["Jobs", jobsLink()], ...(job ? [[job.title, jobLink(job.name)] as [string, string]] : []), [title, within.length ? linkOf(database) : null], ...within];
+}
+
+/** The names of the parts of a place, as links; the part that is seen is marked. */
+export function partStrip(label: string, parts: [part: string, title: string, address: string][], seen: string): HTMLElement {
+  const strip = h("nav", { class: "parts", "aria-label": label }, parts.map(([part, title, address]) => h("a", { href: address, "aria-current": part === seen ? "page" : null }, title)));
+  // Where there is no room for all, the one that is seen is in view.
+  requestAnimationFrame(() => strip.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
+  return strip;
 }
 
 export function actions(...children: Child[]): HTMLElement {
@@ -23,7 +42,7 @@ export function action(text: string, href: string, title?: string): HTMLElement 
 export function copyButton(): HTMLElement {
   const button = h("button", { type: "button", class: "link", title: "A program that reads this address gets the rows" }, "Copy the link");
   button.addEventListener("click", () => {
-    void copy(location.href.replace(/#.*$/s, "")).then(() => {
+    void copy(location.href).then(() => {
       announce("The link is copied");
       button.textContent = "✓ Copied";
       setTimeout(() => (button.textContent = "Copy the link"), 1500);

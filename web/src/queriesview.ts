@@ -3,6 +3,7 @@ import { ApiError, get, remove, Status } from "./api";
 import { announce, Child, fill, h } from "./dom";
 import { age, bytes, count, duration, plural } from "./format";
 import { measure, plainTable, problem } from "./panel";
+import { queryHead } from "./queryplace";
 import { OWN } from "./sql";
 import type { Write, Writes } from "./writes";
 
@@ -28,12 +29,15 @@ const MOST = 200;
 const LIVE = new Set(["queued", "running"]);
 const MARKS: Record<Status["state"], string> = { queued: "◌ waits", running: "▶ runs", finished: "finished", failed: "✗ failed", cancelled: "■ cancelled" };
 
-/** Whether this user may see the queries of others. */
+let may: Promise<boolean> | null = null;
+
+/** Whether this user may see the queries of others: asked once. */
 export function mayOperate(): Promise<boolean> {
-  return get<List>("api/queries?limit=0").then((list) => list.may_see_all);
+  may ??= get<List>("api/queries?limit=0").then((list) => list.may_see_all);
+  return may;
 }
 
-export function queriesView(main: HTMLElement, _values: URLSearchParams, signal: AbortSignal): void {
+export function queriesView(main: HTMLElement, signal: AbortSignal): void {
   const live = h("div", { "aria-busy": "true" }, h("p", { class: "note", role: "status" }, "Loading …"));
   const past = h("div", {});
   const writing = h("div", { hidden: true });
@@ -48,10 +52,11 @@ export function queriesView(main: HTMLElement, _values: URLSearchParams, signal:
   const whole = new Set<string>();
   fill(
     main,
+    queryHead("running"),
     h(
       "div",
       { class: "view" },
-      h("div", { class: "view-head" }, h("h1", {}, "Queries of everybody"), h("span", { class: "gap" }), filter, h("label", { class: "field" }, own, "with those of this page itself")),
+      h("div", { class: "head-row" }, h("h1", {}, "Queries of everybody"), h("span", { class: "gap" }), filter, h("label", { class: "field" }, own, "with those of this page itself")),
       h("p", { class: "about" }, "What runs now and what ended lately, of the databases that you operate. A query or a write that you end fails for its user, with the reason; the audit log says who ended it."),
       failed,
       told,

@@ -5,8 +5,9 @@ import { chosen, Database, optionsOf, schema, schemas } from "./catalog";
 import { keep, kept } from "./context";
 import { announce, copy, fill, h, select } from "./dom";
 import { openHistory } from "./historypanel";
+import { queryHead } from "./queryplace";
 import { STATES } from "./questions";
-import { hashOf, linkOfSaved, remember, visit } from "./route";
+import { linkOfSaved, queryLink, remember, visit } from "./route";
 import { savedQueries } from "./saved";
 import { openSaveDialog } from "./saveddialog";
 import { schemaTree } from "./schematree";
@@ -15,7 +16,6 @@ import { statement } from "./sql";
 import { dropTab, keepTab, keptTabs, newTab, see, seenTab, Tab } from "./tabs";
 import { PANEL, tabStrip } from "./tabstrip";
 
-const VIEW = "query";
 const KEEP_AFTER_MS = 300;
 
 /** The tabs that were closed since the page was opened: they can be had again. */
@@ -125,11 +125,11 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
     cancelButton.hidden = !own.runs;
     runButton.disabled = own.runs;
     strip.show(tabs, tab, new Set([...sheets.values()].filter(({ runs }) => runs).map((one) => one.tab.id)), closed.length > 0);
-    remember(VIEW, { db: tab.database, sql: tab.text, chart: tab.chart });
+    remember(queryLink({ db: tab.database, sql: tab.text, chart: tab.chart }));
   }
 
   async function share(): Promise<void> {
-    const address = new URL(hashOf(VIEW, { db: tab.database, sql: tab.text, run: "1", chart: tab.chart }), location.href);
+    const address = new URL(queryLink({ db: tab.database, sql: tab.text, run: "1", chart: tab.chart }), location.href);
     await copy(address.href);
     announce("The link is copied");
     shareButton.textContent = "✓ Copied";
@@ -204,6 +204,7 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
   };
   fill(
     main,
+    queryHead("editor"),
     h(
       "div",
       { class: "query-view", onkeydown: walk },

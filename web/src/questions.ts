@@ -1,7 +1,7 @@
 // Questions to begin with, made of what is in a savepoint.
 import { Contents, Operator, operatorsOf } from "./catalog";
 import { h } from "./dom";
-import { hashOf } from "./route";
+import { queryLink } from "./route";
 import { identifier } from "./sql";
 
 interface Example {
@@ -41,6 +41,6 @@ export function questions(database: string, contents: Contents): HTMLElement {
     "section",
     { class: "questions", "aria-label": "Questions to begin with", role: "region" },
     h("h2", {}, "Questions to begin with"),
-    h("ul", {}, examplesOf(contents).map(({ title, sql }) => h("li", {}, h("a", { href: hashOf("query", { db: database, sql, run: "1" }), title: sql }, title)))),
+    h("ul", {}, examplesOf(contents).map(({ title, sql }) => h("li", {}, h("a", { href: queryLink({ db: database, sql, run: "1" }), title: sql }, title)))),
   );
 }

@@ -1,5 +1,5 @@
 // The page of a key: its rows in a table, and all else that a savepoint has of it.
-import { Answer, ApiError, get } from "./api";
+import { Answer, ApiError, Column, get, post } from "./api";
 import { Database } from "./catalog";
 import { cell } from "./cell";
 import { defaultPair, sideBySide } from "./compare";
@@ -7,16 +7,22 @@ import { addressOf, Rows } from "./conditions";
 import { keep } from "./context";
 import { announce, Child, fill, h } from "./dom";
 import { entryTables } from "./entries";
-import { jobOfName, jobsOf, shortName } from "./jobs";
-import { Found, lookup } from "./lookup";
-import { empty, lackingBox, leaveOutButton, plainTable, problem } from "./panel";
-import { action, actions, copyButton, crumbs, files } from "./place";
+import { Job, jobOfName, jobsOf, shortName } from "./jobs";
+import { Found, Keyed, lookup } from "./lookup";
+import { empty, lackingBox, leaveOutButton, plainTable, problem, skeleton } from "./panel";
+import { action, actions, copyButton, files, stepsTo, where } from "./place";
 import { progressBar } from "./progressbar";
-import { hashOf, linkOf } from "./route";
-import { literal, table as sourceOf } from "./sql";
+import { jobLink, linkOf, partLink, queryLink } from "./route";
+import { identifier, literal, table as sourceOf } from "./sql";
+import { timeline } from "./timeline";
+import { linesOf } from "./timelineview";
+import { fieldsOf } from "./types";
+import { mayWrite } from "./writes";
 
 const MOST = 1000;
 const LONGEST = 200;
+/** So many checkpoints are shown over time; the page of the job has all. */
+const LATEST = 12;
 
 export function rowView(rows: Rows, key: string, list: Database[], signal: AbortSignal): Child {
   const { database, table } = rows;
@@ -24,22 +30,77 @@ export function rowView(rows: Rows, key: string, list: Database[], signal: Abort
   const keyed: Rows = { ...rows, others: { key, ...rows.others } };
   const own = h("section", { "aria-label": `Rows of ${table}` });
   const all = h("section", { "aria-label": `All of this key in ${database}`, class: "view-body" });
-  const editor = h("span", {});
-  void showOwn(own, keyed, signal);
+  const editor = h("span", { class: "actions" });
+  const changes = h("span", { class: "actions" });
+  void showOwn(own, keyed, signal).then((answer) => answer && void offerChanges(changes, keyed, key, answer, signal));
   const history = jobsOf(list).find((job) => job.entry.history === database);
-  if (history) fill(all, h("p", { class: "note" }, "A history has the rows of all checkpoints. The ", action("timeline", hashOf("timeline", { job: history.name, key })), " has every state of the key, checkpoint by checkpoint."));
+  if (history) fill(all, h("p", { class: "note" }, "A history has the rows of all checkpoints. The ", action("timeline", jobLink(history.name, "timeline", { key })), " has every state of the key, checkpoint by checkpoint."));
   else void showAll(all, editor, keyed, key, list, false, signal);
+  const over = h("section", { "aria-label": "This key over time", class: "view-body" });
+  const job = history ? undefined : jobOfName(list, database);
+  if (job && job.databases.length > 1) void showTime(over, job, key, list, signal);
   const short = key.length > LONGEST ? `${key.slice(0, LONGEST)}…` : key || "(empty)";
+  where(stepsTo(list, database, [table, linkOf(database, table)], [short, null]));
   return [
-    crumbs([["Databases", linkOf()], [database, linkOf(database)], [table, linkOf(database, table)], [short, null]]),
-    h("div", { class: "view-head" }, h("h1", { class: "key", title: short === key ? null : key }, short)),
+    h("div", { class: "head-row" }, h("h1", { class: "key", title: short === key ? null : key }, short)),
     h("p", { class: "about" }, `A key of ${table}, and all that ${database} has of it.`),
-    actions(elsewhere(rows, key, list), editor, files(table, (format) => addressOf(keyed, format)), copyButton()),
+    actions(elsewhere(rows, key, list), changes, editor, files(table, (format) => addressOf(keyed, format)), copyButton()),
     h("h2", {}, `In ${table}`),
     own,
     h("h2", {}, `All of this key in ${database}`),
     all,
+    job && job.databases.length > 1 ? [h("div", { class: "section-head" }, h("h2", {}, "Over time"), job.databases.length > LATEST ? action("All checkpoints", jobLink(job.name, "timeline", { key })) : null), over] : null,
   ];
+}
+
+/** What the key had in the newest checkpoints of its job. */
+async function showTime(element: HTMLElement, job: Job, key: string, list: Database[], signal: AbortSignal): Promise<void> {
+  fill(element, skeleton());
+  try {
+    const found = await timeline(job.name, key, job.databases.length > LATEST ? LATEST : null, signal);
+    if (!signal.aborted) fill(element, linesOf(found, list, signal));
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (!signal.aborted) fill(element, problem(error));
+  }
+}
+
+/** Links that write the statements which change this key, for those who may write. */
+async function offerChanges(element: HTMLElement, { database, table }: Rows, key: string, answer: Answer, signal: AbortSignal): Promise<void> {
+  if (!(await mayWrite()) || !answer.row_count) return;
+  try {
+    const { states } = await post<{ states: Keyed[] }>(`api/databases/${encodeURIComponent(database)}/keys`, { key }, signal);
+    const state = states.find((one) => one.table_name === table && one.condition !== null);
+    const at = answer.columns.findIndex(({ name }) => name === "value");
+    if (!state || signal.aborted) return;
+    const where = `WHERE ${state.condition}`;
+    const name = identifier(table);
+    const set = at < 0 ? null : settings(answer.columns[at], answer.rows[0][at]);
+    fill(
+      element,
+      set === null ? null : action("Edit", partLink(database, "write", { sql: `UPDATE ${name}\nSET ${set}\n${where}` }), "Opens an UPDATE of this key"),
+      action("Delete", partLink(database, "write", { sql: `DELETE FROM ${name}\n${where}` }), "Opens a DELETE of this key"),
+    );
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+  }
+}
+
+/** The assignments of a value as it is: of each field, where it has some. */
+function settings({ type }: Column, value: unknown): string | null {
+  const fields = fieldsOf(type);
+  if (!fields) return simple(value) ? `value = ${textIn(value)}` : null;
+  if (typeof value !== "object" || value === null) return null;
+  const own = fields.filter(({ name }) => simple((value as Record<string, unknown>)[name]));
+  return own.length ? own.map(({ name }) => `value.${identifier(name)} = ${textIn((value as Record<string, unknown>)[name])}`).join(",\n    ") : null;
+}
+
+function simple(value: unknown): boolean {
+  return typeof value !== "object";
+}
+
+function textIn(value: unknown): string {
+  return typeof value === "string" ? literal(value) : String(value);
 }
 
 /** The same key in other checkpoints of its job. */
@@ -54,27 +115,30 @@ function elsewhere({ database, table }: Rows, key: string, list: Database[]): Ch
   return [
     beside("← Older", readable[at + 1]),
     beside("Newer →", readable[at - 1]),
-    action("Timeline", hashOf("timeline", { job: job.name, key }), "What the key had in each checkpoint of the job"),
-    pair ? action("Diff", hashOf("diff", { ...pair, table, key }), "What differs from the checkpoint before") : null,
-    readable.length > 1 ? action("Side by side", hashOf("keys", { key }), "All of this key, checkpoint beside checkpoint") : null,
+    action("Timeline", jobLink(job.name, "timeline", { key }), "What the key had in each checkpoint of the job"),
+    pair ? action("Diff", jobLink(job.name, "compare", { ...pair, table, key }), "What differs from the checkpoint before") : null,
+    readable.length > 1 ? action("Side by side", partLink(name, "keys", { key }), "All of this key, checkpoint beside checkpoint") : null,
   ];
 }
 
 /** The rows that a program gets at this address. */
-async function showOwn(element: HTMLElement, rows: Rows, signal: AbortSignal): Promise<void> {
+async function showOwn(element: HTMLElement, rows: Rows, signal: AbortSignal): Promise<Answer | null> {
   const stopped = new AbortController();
   signal.addEventListener("abort", () => stopped.abort());
   fill(element, progressBar("Progress of the rows", () => stopped.abort()).element);
   let shown: Child;
+  let answer: Answer | null = null;
   try {
-    const answer = await get<Answer>(addressOf({ ...rows, others: { limit: String(MOST), ...rows.others } }, "json"), stopped.signal);
+    answer = await get<Answer>(addressOf({ ...rows, others: { limit: String(MOST), ...rows.others } }, "json"), stopped.signal);
     const more = answer.truncated || answer.row_count >= MOST ? h("p", { class: "banner" }, `These are the first ${answer.row_count} rows.`) : null;
     shown = [more, answer.row_count ? rowsOf(answer, rows.table) : empty("This table has no row of this key.")];
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     shown = error.code === "CANCELLED" ? h("p", { class: "banner", role: "note" }, "Cancelled") : problem(error);
   }
-  if (!signal.aborted) fill(element, shown);
+  if (signal.aborted) return null;
+  fill(element, shown);
+  return answer;
 }
 
 /** One row as a list of its columns, several as a table. */
@@ -99,7 +163,7 @@ async function showAll(element: HTMLElement, editor: HTMLElement, rows: Rows, ke
     const found = await lookup(database, key, stopped.signal, partial);
     const state = found.states.find((one) => one.table_name === table && one.condition !== null);
     const condition = state?.condition ?? `key = ${literal(key)}`;
-    fill(editor, action("Open in the editor", hashOf("query", { db: database, sql: `SELECT *\nFROM ${sourceOf(database, table)}\nWHERE ${condition}`, run: "1" })));
+    fill(editor, action("Open in the editor", queryLink({ db: database, sql: `SELECT *\nFROM ${sourceOf(database, table)}\nWHERE ${condition}`, run: "1" })));
     shown = entriesOf(found, database, key, list, partial ? null : () => void showAll(element, editor, rows, key, list, true, signal));
     announce(found.entries.length ? `${found.entries.length} entries found` : "Nothing was found");
   } catch (error) {

@@ -4,28 +4,27 @@ import { FormatName, FORMATS } from "./asking";
 import { announce, Child, copy, fill, h, save } from "./dom";
 import { age, plural } from "./format";
 import { loading, plainTable, problem } from "./panel";
+import { queryHead } from "./queryplace";
 import { Result } from "./result";
-import { go, hashOf, linkOfSaved } from "./route";
+import { linkOfSaved, queryLink, SAVED_LINK, visit } from "./route";
 import { drop, fileOf, Given, missing, rowsOf, savedQueries, savedQuery, SavedParameter, SavedQuery } from "./saved";
 import { openSaveDialog } from "./saveddialog";
-
-const VIEW = "saved";
 
 export function savedView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
   const name = values.get("name");
   const body = h("div", { class: "view-body" });
   if (name === null) {
-    fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Saved queries")), h("p", { class: "about" }, "Each is a link, for people and for programs; it reads what its reader may read."), body));
+    fill(main, queryHead("saved"), h("div", { class: "view" }, h("div", { class: "head-row" }, h("h1", {}, "Saved queries")), h("p", { class: "about" }, "Each is a link, for people and for programs; it reads what its reader may read."), body));
     void loading(body, () => savedQueries(signal).then(({ queries, may_save }) => listed(queries, may_save)), signal);
     return;
   }
-  fill(main, h("div", { class: "view saved" }, body));
+  fill(main, queryHead("saved", [name, null]), h("div", { class: "view saved" }, body));
   const open = (given: Given) => void loading(body, () => savedQuery(name, signal).then((query) => detail(query, given, signal, () => open({}))), signal);
   open(Object.fromEntries(new URLSearchParams(values.get("given") ?? "")));
 }
 
 function listed(queries: SavedQuery[], maySave: boolean): Child {
-  const how = maySave ? "Write one in the view Query and save it there." : "The owner of the service writes them into a file: see the documentation of saved queries.";
+  const how = maySave ? "Write one in the editor and save it there." : "The owner of the service writes them into a file: see the documentation of saved queries.";
   if (!queries.length) return h("p", { class: "empty" }, `There is no saved query that you may see. ${how}`);
   const list = h("div", {});
   const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the saved queries", oninput: () => show() });
@@ -112,8 +111,7 @@ function detail(query: SavedQuery, first: Given, signal: AbortSignal, again: () 
   const csvButton: HTMLButtonElement = h("button", { type: "button", title: "Copy a link that pandas and spreadsheets read", onclick: () => void copyLink(csvButton, "csv") }, "Copy CSV link");
   if (!missing(query, first).length) queueMicrotask(() => void run());
   return [
-    h("p", {}, h("a", { class: "link", href: hashOf(VIEW, {}) }, "Saved queries")),
-    h("div", { class: "view-head" }, h("h1", {}, query.name), changing(query, again)),
+    h("div", { class: "head-row" }, h("h1", {}, query.name), changing(query, again)),
     query.description ? h("p", { class: "about" }, query.description) : null,
     h("p", { class: "note" }, [query.database ? `Of ${kept._database ?? query.database}.` : "Of the only or the newest database.", query.saved_by ? ` Saved by ${query.saved_by}${query.saved_at ? `, ${age(query.saved_at)}` : ""}.` : " From the file of the service."]),
     h("details", { class: "saved-sql", open: query.sql.length < 600 }, h("summary", {}, "SQL"), h("pre", { tabindex: 0, "aria-label": "SQL" }, query.sql)),
@@ -130,7 +128,7 @@ function detail(query: SavedQuery, first: Given, signal: AbortSignal, again: () 
       runButton,
       cancelButton,
       h("span", { class: "gap" }),
-      query.dialect === "duckdb" ? h("a", { class: "button", href: hashOf("query", { db: query.database, sql: query.sql }) }, "Open in the editor") : null,
+      query.dialect === "duckdb" ? h("a", { class: "button", href: queryLink({ db: query.database, sql: query.sql }) }, "Open in the editor") : null,
       shareButton,
       csvButton,
       exportMenu,
@@ -167,7 +165,7 @@ function askToDelete({ name }: SavedQuery): void {
       await drop(name);
       dialog.close();
       announce(`${name} is deleted`);
-      go(VIEW);
+      visit(SAVED_LINK);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       fill(failed, problem(error));

@@ -5,7 +5,7 @@ import { announce, fill, h, select } from "./dom";
 import { duration, plural } from "./format";
 import type { Job } from "./jobs";
 import { problem } from "./panel";
-import { hashOf } from "./route";
+import { linkOf } from "./route";
 
 interface Status {
   id: string;
@@ -61,7 +61,7 @@ export function savepointButton(job: Job, told: HTMLElement, onDone: () => void,
       const done = await ended(job.name, format, show, signal);
       if (signal.aborted) return;
       forget();
-      const open = done.database && h("a", { class: "link", href: hashOf("overview", { db: done.database }) }, `Open ${done.database}`);
+      const open = done.database && h("a", { class: "link", href: linkOf(done.database) }, `Open ${done.database}`);
       if (done.error) return fill(told, problem(new ApiError(done.error, 0)), open);
       announce("The savepoint is taken");
       fill(told, h("p", { class: "done" }, `The savepoint is taken, in ${duration(done.elapsed_ms)}. `, open ?? "It is not below a folder that is served here."));

@@ -1,45 +1,42 @@
-// The pages of all databases and of one: its tables, what they hold, and where to go from there.
-import { contentsOf, Contents, Database, factsOf, isOfService, operatorsOf, schemas, SERVICE, skippedBy, StateRow, TableEntry, viewsOf } from "./catalog";
+// The tables of a savepoint, and the list of all databases.
+import { contentsOf, Contents, factsOf, isOfService, operatorsOf, schemas, SERVICE, StateRow, TableEntry, viewsOf } from "./catalog";
 import { Child, fill, h } from "./dom";
 import { age, bytes, count, plural, stateBytes } from "./format";
-import { describe, Job, jobOfName, jobsOf, shortName } from "./jobs";
-import { empty, loading, measure, plainTable, skippedNote } from "./panel";
-import { action, actions, copyButton, crumbs } from "./place";
-import { hashOf, linkOf, placeOf } from "./route";
+import { Job, jobsOf, shortName } from "./jobs";
+import { empty, loading, measure, plainTable } from "./panel";
+import { action, actions, copyButton, where } from "./place";
+import { jobLink, jobsLink, linkOf } from "./route";
+import type { At } from "./savepointview";
 
 const XRAY = /^xray(_|$)/;
 /** So many databases of a job are listed; its own page has all. */
 const MOST_OF_JOB = 20;
 
-export function tablesView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
-  const [name] = placeOf(values);
-  const body = h("div", { class: "view-body" });
-  fill(main, h("div", { class: "view" }, body));
-  if (name) document.title = `${name} · savepointdb`;
-  void loading(
-    body,
-    async () => {
-      const list = await schemas();
-      return name ? database(name, list) : databases(list);
-    },
-    signal,
-  );
+export function tablesView(body: HTMLElement, { name, list }: At, _values: URLSearchParams, signal: AbortSignal): void {
+  void loading(body, async () => (isOfService(list, name) ? ofService(name, await contentsOf(list, name)) : tablesOf(name, await contentsOf(list, name))), signal);
 }
 
-function databases(list: Database[]): Child {
+export function databasesView(main: HTMLElement, signal: AbortSignal): void {
+  const body = h("div", { class: "view-body" });
+  where([["Jobs", jobsLink()], ["All savepoints", null]]);
+  document.title = "All savepoints · savepointdb";
+  fill(main, h("div", { class: "view" }, h("div", { class: "head-row" }, h("h1", {}, "All savepoints"), h("span", { class: "gap" }), copyButton()), h("p", { class: "about" }, "Each savepoint and checkpoint is a database, with one table per state. Every address works in a browser and in a program, which gets the rows."), body));
+  void loading(body, databases, signal);
+}
+
+async function databases(): Promise<Child> {
+  const list = await schemas();
   const aliases = list.filter((one) => one.alias_of !== null);
   return [
-    h("div", { class: "view-head" }, h("h1", {}, "Databases")),
-    h("p", { class: "about" }, "A database is a savepoint or a checkpoint. Each has a page, as its tables and their keys have; a program that reads the address of a page gets the rows."),
-    list.length ? null : empty("There is no savepoint under the folders that are served."),
+    list.length ? null : empty("There is no savepoint in the folders that are served."),
     aliases.length ? plainTable("Other names", ["Name", "Stands for"], aliases.map((one) => [action(one.name, linkOf(one.name)), one.alias_of ?? ""])) : null,
     plainTable("Databases", ["Database", "Job", "Kind", "Checkpoint", "Written"], jobsOf(list).flatMap(rowsOfJob)),
-    actions(action("Jobs and checkpoints as tables", linkOf(SERVICE)), copyButton()),
+    actions(action("Jobs and checkpoints as tables", linkOf(SERVICE))),
   ];
 }
 
 function rowsOfJob(job: Job): Child[][] {
-  const title = action(job.title, hashOf("jobs", { job: job.name }), job.folder);
+  const title = action(job.title, jobLink(job.name), job.folder);
   const more = job.databases.length - MOST_OF_JOB;
   return [
     ...(job.databases.length > 1 && job.entry.history ? [[action("history", linkOf(job.entry.history), job.entry.history), title, "all its checkpoints", "–", "–"]] : []),
@@ -50,53 +47,13 @@ function rowsOfJob(job: Job): Child[][] {
       one.checkpoint_id === null ? "–" : String(one.checkpoint_id),
       one.created_at ? h("span", { title: one.created_at }, age(one.created_at)) : "–",
     ]),
-    ...(more > 0 ? [[action(`${count(more)} more`, hashOf("jobs", { job: job.name })), title.cloneNode(true), "", "", ""]] : []),
-  ];
-}
-
-async function database(name: string, list: Database[]): Promise<Child> {
-  const found = await contentsOf(list, name);
-  if (isOfService(list, name)) return ofService(name, found);
-  const entry = list.find((one) => one.name === name);
-  const history = jobsOf(list).find((job) => job.entry.history === name);
-  const job = history ?? jobOfName(list, name);
-  const isListed = entry !== undefined || history !== undefined;
-  return [
-    crumbs([["Databases", linkOf()], [name, null]]),
-    h("div", { class: "view-head" }, h("h1", {}, name)),
-    h("p", { class: "about" }, aboutOf(name, entry, history)),
-    skippedNote(skippedBy(list, name), entry?.alias_of ?? name),
-    actions(
-      history ? null : [
-        action("Overview", hashOf("overview", { db: name })),
-        action("Query", hashOf("query", { db: name })),
-        action("Key explorer", hashOf("keys", { dbs: name })),
-        action("Timers", hashOf("timers", { db: name })),
-        action("Source offsets", hashOf("offsets", { dbs: name })),
-      ],
-      isListed && job ? action("Job", hashOf("jobs", { job: job.name }), job.title) : null,
-      copyButton(),
-    ),
-    tablesOf(name, found),
+    ...(more > 0 ? [[action(`${count(more)} more`, jobLink(job.name)), title.cloneNode(true), "", "", ""]] : []),
   ];
 }
 
 /** The schema of the service itself. */
 function ofService(name: string, { tables }: Contents): Child {
-  return [
-    crumbs([["Databases", linkOf()], [name, null]]),
-    h("div", { class: "view-head" }, h("h1", {}, name)),
-    h("p", { class: "about" }, "The jobs and checkpoints of all databases as tables, for questions about many of them: which checkpoint is the largest, which cannot be read."),
-    actions(copyButton()),
-    plainTable("Tables", ["Table", "Rows"], tables.map((entry) => [action(entry.name, linkOf(name, entry.name)), entry.comment])),
-  ];
-}
-
-function aboutOf(name: string, entry: Database | undefined, history: Job | undefined): string {
-  if (history) return `The tables of ${plural(history.databases.length, "checkpoint")} of ${history.title}, with the checkpoint of each row in front.`;
-  if (!entry) return "A savepoint or checkpoint of Flink as tables.";
-  const told = [entry.alias_of ? `${name} stands for ${entry.alias_of} now` : "", describe(entry), entry.path].filter(Boolean).join(" · ");
-  return told;
+  return plainTable("Tables", ["Table", "Rows"], tables.map((entry) => [action(entry.name, linkOf(name, entry.name)), entry.comment]));
 }
 
 function tablesOf(name: string, found: Contents): Child {

@@ -6,10 +6,10 @@ import { keep } from "./context";
 import { announce, Child, fill, h } from "./dom";
 import { bytes, count, plural, stateBytes } from "./format";
 import { loading, problem } from "./panel";
-import { action, actions, copyButton, crumbs, files, keyLink } from "./place";
+import { action, actions, copyButton, files, keyLink, stepsTo, where } from "./place";
 import { progressBar } from "./progressbar";
 import { Question, Told } from "./question";
-import { hashOf, linkOf, placeOf, visit } from "./route";
+import { jobsLink, linkOf, placeOf, queryLink, visit } from "./route";
 import { rowView } from "./rowview";
 import { identifier, literal, table as sourceOf } from "./sql";
 import { Columns } from "./summaryview";
@@ -24,6 +24,7 @@ const SMALL = 64 * 1024 * 1024;
 export function tableView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
   const names = placeOf(values);
   const body = h("div", { class: "view-body" });
+  where([["Jobs", jobsLink()], [names[0], linkOf(names[0])], [names.slice(1).join("/"), null]]);
   fill(main, h("div", { class: "view" }, body));
   void loading(
     body,
@@ -31,14 +32,15 @@ export function tableView(main: HTMLElement, values: URLSearchParams, signal: Ab
       const [list, [database, name]] = await Promise.all([schemas(), split(names)]);
       // The other views are about savepoints.
       if (!isOfService(list, database)) keep({ db: database });
+      where(stepsTo(list, database, [name, null]));
       const detail = await tableOf(database, name);
       document.title = `${(values.get("key") ?? name).slice(0, LONGEST_TITLE)} · ${database} · savepointdb`;
       const { key, where: condition = "", place: _place, db: _db, ...given } = Object.fromEntries(values) as Record<string, string>;
       const others = Object.fromEntries(Object.entries(given).filter(([name]) => OTHERS.has(name)));
       // All other parameters are columns, and the value that they have: part of the condition, so that counts and summaries follow it.
       const equal = Object.entries(given).filter(([name]) => !OTHERS.has(name)).map(([name, value]) => `${identifier(name)} = ${literal(value)}`);
-      const where = joined([...(condition ? [condition] : []), ...equal]);
-      const rows: Rows = { database, table: name, where, others };
+      const fitting = joined([...(condition ? [condition] : []), ...equal]);
+      const rows: Rows = { database, table: name, where: fitting, others };
       return key === undefined ? page(rows, detail, list, signal) : rowView(rows, key, list, signal);
     },
     signal,
@@ -84,8 +86,7 @@ async function page(rows: Rows, detail: TableDetail, list: Database[], signal: A
   });
   const states = await statesOf(list, database, detail.name);
   return [
-    crumbs([["Databases", linkOf()], [database, linkOf(database)], [table, null]]),
-    h("div", { class: "view-head" }, h("h1", {}, table)),
+    h("div", { class: "head-row" }, h("h1", {}, table)),
     h("p", { class: "about" }, aboutOf(detail, states)),
     h(
       "dl",
@@ -97,7 +98,7 @@ async function page(rows: Rows, detail: TableDetail, list: Database[], signal: A
     ),
     filters(rows),
     actions(
-      action("Open in the editor", hashOf("query", { db: isOfService(list, database) ? null : database, sql: `SELECT ${listed(rows.others.columns)}\nFROM ${sourceOf(database, table)}${condition && `\nWHERE ${rows.others._key_group ? condition : rows.where}`}${rows.others.sort ? `\nORDER BY ${sorted(rows.others.sort)}` : ""}\nLIMIT ${rows.others.limit ?? FIRST}`, run: "1" })),
+      action("Open in the editor", queryLink({ db: isOfService(list, database) ? null : database, sql: `SELECT ${listed(rows.others.columns)}\nFROM ${sourceOf(database, table)}${condition && `\nWHERE ${rows.others._key_group ? condition : rows.where}`}${rows.others.sort ? `\nORDER BY ${sorted(rows.others.sort)}` : ""}\nLIMIT ${rows.others.limit ?? FIRST}`, run: "1" })),
       files(table, (format) => addressOf(rows, format)),
       copyButton(),
     ),

@@ -27,7 +27,7 @@ export function onTheme(call: () => void, signal: AbortSignal): void {
 export function mountTheme(button: HTMLButtonElement): void {
   const show = () => {
     const theme = stored();
-    button.textContent = `◐ ${LABELS[theme]}`;
+    button.textContent = `◐`;
     button.setAttribute("aria-label", `Colours: ${LABELS[theme]}. Change`);
   };
   button.addEventListener("click", () => {

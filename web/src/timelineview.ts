@@ -1,18 +1,18 @@
 // The timeline of a key: a line of checkpoints for each state, with what the key had there, and marks where it changed.
 import { ApiError } from "./api";
-import { chosen, Database, schemas } from "./catalog";
+import type { Database } from "./catalog";
 import { cell, showValue } from "./cell";
 import { keep, kept } from "./context";
-import { announce, Child, fill, h, select } from "./dom";
+import { announce, Child, fill, h } from "./dom";
 import { age, count, plural } from "./format";
+import type { OfJob } from "./jobview";
 import { keyField, keyForm } from "./keyform";
-import { Job, jobOfName, jobsOf, shortName } from "./jobs";
+import { shortName } from "./jobs";
 import { empty, problem } from "./panel";
 import { progressBar } from "./progressbar";
-import { go, hashOf, remember } from "./route";
+import { jobLink, keysLink, remember, visit } from "./route";
 import { movesOf, numbersOf, placeOf, Point, Run, runsOf, StateLine, timeline, Timeline, valueOf } from "./timeline";
 
-const VIEW = "timeline";
 /** So many runs of a state are shown at first, the newest. */
 const MOST_RUNS = 60;
 /** So many checkpoints are asked for at first. */
@@ -21,13 +21,10 @@ const MOST_ENTRIES = 5;
 /** What a chart leaves out; null would be 0. */
 const NOTHING = "-";
 
-export function timelineView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
-  let list: Database[] = [];
-  let job: Job | undefined;
+export function timelineView(part: HTMLElement, { job, list }: OfJob, values: URLSearchParams, signal: AbortSignal): void {
   let search = new AbortController();
   signal.addEventListener("abort", () => search.abort());
   const key = keyField(values.get("key") ?? kept().key ?? "");
-  const picker = h("span", { class: "picker" });
   const body = h("div", { class: "view-body" });
 
   const find = async (last: number | null = NEWEST) => {
@@ -35,9 +32,8 @@ export function timelineView(main: HTMLElement, values: URLSearchParams, signal:
     const controller = new AbortController();
     search = controller;
     keep({ key: key.value });
-    remember(VIEW, { job: job?.name ?? null, key: key.value });
-    if (!job) return fill(body, empty("There is no savepoint that can be read."));
-    if (!key.value) return fill(body, empty("Type a key: its values are shown in every checkpoint of the job, state by state."));
+    remember(jobLink(job.name, "timeline", { key: key.value }));
+    if (!key.value) return fill(body, empty("Type a key to see its values in every checkpoint of the job, state by state."));
     const bar = progressBar("Progress of the search", () => controller.abort());
     const cut = last !== null && job.databases.length > last ? last : null;
     bar.show(0, 0, `${plural(cut ?? job.databases.length, "savepoint")} of ${job.title}`);
@@ -46,7 +42,7 @@ export function timelineView(main: HTMLElement, values: URLSearchParams, signal:
     try {
       const found = await timeline(job.name, key.value, cut, controller.signal);
       const all = cut === null ? null : h("p", { class: "banner", role: "note" }, `These are the newest ${cut}. `, h("button", { type: "button", class: "link", onclick: () => void find(null) }, `All ${count(job.databases.length)}`));
-      if (!controller.signal.aborted) fill(body, all, shown(found, list, controller.signal));
+      if (!controller.signal.aborted) fill(body, all, linesOf(found, list, controller.signal));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (signal.aborted || search !== controller) return;
@@ -55,32 +51,14 @@ export function timelineView(main: HTMLElement, values: URLSearchParams, signal:
       if (search === controller) body.removeAttribute("aria-busy");
     }
   };
-  const pick = (name: string) => {
-    job = jobsOf(list).find((one) => one.name === name);
-    const newest = job?.databases.find((one) => one.error === null);
-    if (newest) keep({ db: newest.name });
-    void find();
-  };
-  const form = keyForm(key, () => void find());
-  const about = "What one key had in each checkpoint of a job, state by state, the oldest first. Checkpoints in which nothing changed stand together; a change has a mark. A click opens the checkpoint.";
-  fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Timeline of a key"), picker), h("p", { class: "about" }, about), form, body));
-  void schemas().then(
-    (found) => {
-      if (signal.aborted) return;
-      list = found;
-      const jobs = jobsOf(list);
-      const wanted = values.get("job");
-      job = wanted === null ? jobOfName(list, chosen(list, kept().db)) : jobs.find((one) => one.name === wanted);
-      if (wanted !== null && !job) return fill(body, h("div", { class: "error", role: "alert" }, h("strong", {}, `There is no job ${wanted}.`)));
-      fill(picker, select("Job", jobs.map((one) => ({ value: one.name, text: `${one.title} (${plural(one.databases.length, "savepoint")})` })), job?.name ?? "", pick));
-      void find();
-      key.focus();
-    },
-    (error: unknown) => error instanceof ApiError && fill(body, problem(error)),
-  );
+  const about = "The values of one key in each checkpoint of this job, state by state, the oldest first. Checkpoints without a change stand together. Click a checkpoint to open it.";
+  fill(part, keyForm(key, () => void find()), h("p", { class: "about" }, about), body);
+  void find();
+  key.focus();
 }
 
-function shown(found: Timeline, list: Database[], signal: AbortSignal): Child {
+/** The lines of all states of a key. */
+export function linesOf(found: Timeline, list: Database[], signal: AbortSignal): Child {
   const known = new Map(list.map((one) => [one.name, shortName(one)]));
   const titleOf = (name: string) => known.get(name) ?? name;
   const errors = new Map(found.states.flatMap(({ points }) => points.filter((point) => point.error !== null).map((point) => [point.database, point.error])));
@@ -128,7 +106,7 @@ function runOf(run: Run, before: Run | undefined, line: StateLine, key: string, 
   return h(
     "li",
     { class: ["run", run.changed ? "moved" : "", first.error === null ? "" : "broken"].filter(Boolean).join(" ") },
-    h("a", { class: "link", href: hashOf("keys", { key, dbs: run.last.database }), title: `Open ${run.last.database}` }, name),
+    h("a", { class: "link", href: keysLink(run.last.database, key), title: `Open ${run.last.database}` }, name),
     h("div", { class: "value" }, first.error === null ? valueShown(first, before?.last, line) : h("span", { class: "bad", title: first.error }, "unreadable")),
     h("small", { title: first.created_at ?? "" }, run.changed ? h("span", { class: "mark" }, "changed") : null, when),
   );
@@ -176,7 +154,7 @@ function chartOf(line: StateLine, numbers: (number | null)[], key: string, title
         series: [{ name: line.state, type: "line", data: marked, showSymbol: numbers.length <= 200, connectNulls: false }],
       }),
       signal,
-      (_name, place) => go("keys", { key, dbs: line.points[place].database }),
+      (_name, place) => visit(keysLink(line.points[place].database, key)),
     );
   });
   return h("div", { class: "spark" }, canvas);

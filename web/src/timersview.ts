@@ -3,7 +3,8 @@ import { Reading, records } from "./asking";
 import { contents, operatorsOf } from "./catalog";
 import { Child, h } from "./dom";
 import { plural, utc } from "./format";
-import { databaseView, empty, plainTable } from "./panel";
+import { empty, loading, plainTable } from "./panel";
+import type { At } from "./savepointview";
 import { table } from "./sql";
 import { colour } from "./theme";
 
@@ -19,9 +20,8 @@ interface Bucket {
 
 const BUCKETS = 60;
 
-export function timersView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
-  const about = "When the registered timers fire: one picture for each operator, timer service and time domain. Times are UTC.";
-  databaseView(main, "timers", "Timers", about, values, signal, (database, _list, how) => timers(database, how, signal));
+export function timersView(body: HTMLElement, { name }: At, _values: URLSearchParams, signal: AbortSignal): void {
+  void loading(body, (how) => timers(name, how, signal), signal);
 }
 
 async function timers(database: string, how: Reading, signal: AbortSignal): Promise<Child> {
@@ -44,6 +44,7 @@ async function timers(database: string, how: Reading, signal: AbortSignal): Prom
     return { own, lo, hi, label: labels.get(operator_id) ?? operator_id, service: timer_service, domain: time_domain.toLowerCase(), total: own.reduce((sum, one) => sum + one.timers, 0) };
   });
   return [
+    h("p", { class: "about" }, "When the registered timers fire, by operator, timer service and time domain. Times are UTC."),
     plainTable(
       "Timers by operator and service",
       ["Operator", "Service", "Domain", "Timers", "First", "Last"],

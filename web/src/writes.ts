@@ -1,5 +1,6 @@
 // Savepoints that the service writes: what a script would do, and the doing.
 import { ApiError, get, post, remove } from "./api";
+import type { Severity } from "./checks";
 
 export interface Sample {
   place: Record<string, string>;
@@ -19,6 +20,8 @@ export interface Report {
   statements: Effect[];
   offsets: { operator: string; split: string; before: number | bigint | null; after: number | bigint }[];
   rows: number;
+  /** What a restore does with the new savepoint; null for a preview. */
+  check: { verdict: Severity; headline: string; advice: string; findings: { severity: Severity; operator: string | null; state: string | null; message: string; remedy: string }[] } | null;
   summary: { operators: number; files: number; file_bytes: number; metadata_bytes: number; warnings: string[] };
 }
 export interface Write {
@@ -55,6 +58,14 @@ const SLOWEST_LOOK_MS = 1000;
 
 export function writes(signal?: AbortSignal): Promise<Writes> {
   return get<Writes>("api/savepoints", signal);
+}
+
+let may: Promise<boolean> | null = null;
+
+/** Whether this user may write here: asked once. */
+export function mayWrite(): Promise<boolean> {
+  may ??= writes().then(({ may_write }) => may_write, () => false);
+  return may;
 }
 
 /** A write, or a dry run, from its order to its end. */

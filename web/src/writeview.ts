@@ -1,7 +1,6 @@
-// The view where a savepoint is changed by a script, into a new one: a preview first, then a question, then the writing.
+// The part where a savepoint is changed by a script, into a new one: a preview first, then a question, then the writing.
 import { ApiError, Position } from "./api";
-import { chosen, Database, forget, optionsOf, schema, schemas } from "./catalog";
-import { keep, kept } from "./context";
+import { Database, forget, schema } from "./catalog";
 import { announce, Child, fill, h, select } from "./dom";
 import { Editor } from "./editor";
 import { age, bytes, count, duration, plural } from "./format";
@@ -9,10 +8,11 @@ import { shortName } from "./jobs";
 import { empty, plainTable } from "./panel";
 import { progressBar } from "./progressbar";
 import { reportOf } from "./report";
-import { hashOf, remember } from "./route";
+import { linkOf, partLink, remember } from "./route";
+import type { At } from "./savepointview";
+import { writtenView } from "./writtenview";
 import { expected, Order, Report, Write, WriteRun, Writes, writes } from "./writes";
 
-const VIEW = "write";
 const EXAMPLE = "UPDATE source_offsets SET starting_offset = greatest(starting_offset - 1000, 0)";
 const FILES = [
   { value: "link", text: "hard links, else copies" },
@@ -23,14 +23,11 @@ const FILES = [
 /** What was written, while another view is seen. */
 let draft: string | null = null;
 
-export function writeView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
-  const body = h("div", { class: "view-body" }, h("p", { class: "note", role: "status" }, "Loading …"));
-  const about = "A script of statements changes a savepoint into a new one, which Flink restores from. The savepoint itself is only read. Preview shows what would change; nothing is written before you say so twice.";
-  fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Write a savepoint")), h("p", { class: "about" }, about), body));
-  void Promise.all([writes(signal), schemas()]).then(
-    ([found, list]) => {
+export function writeView(body: HTMLElement, { name, list }: At, values: URLSearchParams, signal: AbortSignal): void {
+  void writes(signal).then(
+    (found) => {
       if (signal.aborted) return;
-      if (found.may_write) new WriteForm(body, found, list, values, signal);
+      if (found.may_write) new WriteForm(body, found, list, name, values, signal);
       else fill(body, empty("This service writes no savepoints, or you may not: its setting write_root and a grant such as write:prod/* allow it."));
     },
     (error: unknown) => {
@@ -41,12 +38,10 @@ export function writeView(main: HTMLElement, values: URLSearchParams, signal: Ab
 }
 
 class WriteForm {
-  private database: string | null;
   private run: WriteRun | null = null;
   /** What was previewed: only that is written. */
   private previewed: { order: Order; report: Report } | null = null;
   private readonly editor: Editor;
-  private readonly picker = h("span", { class: "picker" });
   private readonly name = h("input", { type: "text", size: 28, spellcheck: "false", autocomplete: "off", oninput: () => this.changed() });
   private readonly result = h("section", { class: "written", "aria-label": "Result" });
   private readonly past = h("div", {});
@@ -60,11 +55,11 @@ class WriteForm {
     body: HTMLElement,
     found: Writes,
     private readonly list: Database[],
+    private readonly database: string,
     values: URLSearchParams,
     private readonly signal: AbortSignal,
   ) {
     this.root = found.write_roots[0];
-    this.database = chosen(list, values.get("db") ?? kept().db);
     const run = () => void this.look();
     this.editor = new Editor(values.get("sql") ?? draft ?? EXAMPLE, { run, explain: run }, { placeholder: "UPDATE … SET … WHERE …; DROP TABLE …", label: "Script. Ctrl and Enter preview it; Tab leaves the editor" });
     this.editor.onChange = () => this.changed();
@@ -75,7 +70,7 @@ class WriteForm {
       h(
         "div",
         { class: "write-form" },
-        h("div", { class: "toolbar" }, this.picker, h("span", { class: "gap" }), this.preview, this.write),
+        h("p", { class: "about" }, "A script changes this savepoint into a new one, which Flink restores from. The savepoint itself stays as it is. Preview shows what would change; nothing is written until you confirm."),
         this.editor.element,
         h(
           "div",
@@ -83,13 +78,16 @@ class WriteForm {
           roots.length > 1 ? select("In", roots, this.root, choose) : h("span", { class: "field" }, h("span", {}, "In"), h("code", {}, this.root)),
           h("label", { class: "field" }, h("span", {}, "New savepoint"), this.name),
           select("Files", FILES, this.files, (files) => ((this.files = files), (this.warning.hidden = files !== "reference"), this.changed())),
+          h("span", { class: "gap" }),
+          this.preview,
+          this.write,
         ),
         this.warning,
         this.result,
         this.past,
       ),
     );
-    this.use(this.database);
+    this.use();
     this.showPast(found.writes);
     signal.addEventListener("abort", () => {
       draft = this.editor.text;
@@ -100,24 +98,21 @@ class WriteForm {
     this.editor.focus();
   }
 
-  private use(name: string | null): void {
-    this.database = name;
-    fill(this.picker, select("From", optionsOf(this.list, name), name ?? "", (picked) => this.use(picked)));
-    const own = this.list.find((one) => one.name === name);
-    const source = this.list.find((one) => one.name === (own?.alias_of ?? name));
+  private use(): void {
+    const { database, list } = this;
+    const own = list.find((one) => one.name === database);
+    const source = list.find((one) => one.name === (own?.alias_of ?? database));
     this.name.value = source ? `${shortName(source)}-edited` : "";
-    keep({ db: name });
     this.changed();
-    if (name === null) return;
-    void schema(name).then(
-      (tables) => this.database === name && !this.signal.aborted && this.editor.complete(name, tables),
+    void schema(database).then(
+      (tables) => !this.signal.aborted && this.editor.complete(database, tables),
       () => undefined,
     );
   }
 
   /** Another script, source or target is not what was previewed. */
   private changed(): void {
-    remember(VIEW, { db: this.database, sql: this.editor.text });
+    remember(partLink(this.database, "write", { sql: this.editor.text }));
     if (this.run) return;
     this.previewed = null;
     this.write.disabled = true;
@@ -125,7 +120,7 @@ class WriteForm {
   }
 
   private async look(): Promise<void> {
-    if (this.run || this.database === null) return;
+    if (this.run) return;
     // An alias may soon mean another savepoint.
     const source = this.list.find((one) => one.name === this.database)?.alias_of ?? this.database;
     const order = { source, target: `${this.root}/${this.name.value}`, sql: this.editor.text, files: this.files, dry_run: true };
@@ -167,12 +162,7 @@ class WriteForm {
     void writes(this.signal).then((found) => this.showPast(found.writes), () => undefined);
     if (!done?.report || done.database === null) return;
     announce("The savepoint is written");
-    fill(
-      this.result,
-      h("h2", {}, "Written"),
-      h("p", { class: "banner", role: "note" }, h("code", {}, done.target ?? ""), ` in ${duration(done.elapsed_ms)}: `, h("a", { href: hashOf("overview", { db: done.database }) }, `open ${done.database}`)),
-      reportOf(done.report),
-    );
+    fill(this.result, writtenView(done, done.report, this.signal));
   }
 
   /** Runs an order and shows how far it is; null where it failed, which is shown, too. */
@@ -214,7 +204,7 @@ class WriteForm {
       .filter((write) => !write.dry_run)
       .slice(0, 10)
       .map((write): Child[] => [
-        write.state === "finished" && write.database ? h("a", { href: hashOf("overview", { db: write.database }) }, write.database) : (write.database ?? ""),
+        write.state === "finished" && write.database ? h("a", { href: linkOf(write.database) }, write.database) : (write.database ?? ""),
         write.source,
         write.error && write.state === "failed" ? h("span", { class: "bad", title: write.error.message }, write.error.code) : write.state,
         age(new Date(write.created * 1000).toISOString()),

@@ -4,7 +4,7 @@ import { Child, fill, h, select } from "./dom";
 import { bytes, count, plural, skew } from "./format";
 import { measure, plainTable } from "./panel";
 import { Question, Told } from "./question";
-import { hashOf, linkOf } from "./route";
+import { keysLink, linkOf } from "./route";
 import { spread } from "./spread";
 import { literal, table } from "./sql";
 
@@ -176,7 +176,7 @@ function about({ is_estimate }: { is_estimate: boolean }, value: number | null, 
 
 function keyPage(database: string, operator: Operator, { state_name, key }: LargestKey): string {
   const table = operator.states.find((state) => state.state_name === state_name)?.table_name;
-  return table ? linkOf(database, table, { key }) : hashOf("keys", { key, dbs: database });
+  return table ? linkOf(database, table, { key }) : keysLink(database, key);
 }
 
 function largestKeys(keys: LargestKey[], pageOf: (row: LargestKey) => string): Child {

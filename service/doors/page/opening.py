@@ -1,4 +1,4 @@
-"""Links that a browser opens: `/db/…` and `/saved/…` with an `Accept` that prefers HTML is answered with the page.
+"""Links that a browser opens: `/jobs`, `/query`, `/db/…` and `/saved/…` with an `Accept` that prefers HTML are answered with the page.
 
 The page is the same for everybody and holds no data: its script asks for the rows with the reader's credentials, by the calls that
 every client has. So it needs no credentials, and a database that its reader may not see looks like one that is not there.
@@ -7,6 +7,7 @@ every client has. So it needs no credentials, and a database that its reader may
 |---|---|
 | `/db/native/aggregate`, `Accept: text/html,…,*/*;q=0.8` | the page |
 | the same, `Accept: */*` or none, as programs send it | rows (`service.doors.http.api.links`) |
+| `/jobs/orders`, `/query`, `Accept: text/html,…` | the page; nothing is there for programs |
 | `/db/native/aggregate.csv`, any `Accept` | rows: whoever names a format wants that |
 """
 
@@ -22,7 +23,7 @@ from service.doors.http.api.answers import accepted_types
 from service.doors.page.router import INDEX, Asset, answer_of, asset_of
 from service.query.encode import FORMATS, split_suffix
 
-_LINKS = ("/db/", "/saved/")
+_PLACES = ("db", "jobs", "query", "saved")
 _HTML = ("text/html", "application/xhtml+xml")
 _VARY = "Accept, Accept-Encoding"
 # No name of a database or table has as many slashes; the page has an address for each of its files.
@@ -32,7 +33,7 @@ _DEEPEST = 50
 def wants_page(scope: Scope) -> bool:
     """Return whether a request is a link that a browser opens."""
     path: str = scope["path"]
-    if scope["method"] not in ("GET", "HEAD") or not (path == "/db" or path.startswith(_LINKS)):
+    if scope["method"] not in ("GET", "HEAD") or path.removeprefix("/").partition("/")[0] not in _PLACES:
         return False
     *folders, name = _raw_path(scope).split("/")
     if len(folders) > _DEEPEST or split_suffix(name)[1] is not None:

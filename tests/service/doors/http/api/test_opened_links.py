@@ -22,6 +22,11 @@ LINKS = [
     "/db/nobody/knows/this",
     "/db/native/aggregate%2Ecsv",
     "/saved/nobody-knows?key=a",
+    "/saved",
+    "/jobs",
+    "/jobs/a%2Fb",
+    "/query",
+    "/query/running",
 ]
 
 
