@@ -42,7 +42,7 @@ _PLACES = {
     "query": "query",
 }
 _OF_DOCS = {"page.png": "job", "table.png": "table"}
-_BUSY = "document.querySelector('[aria-busy], .skeleton, progress') === null"
+_READY = "[...document.querySelectorAll('[aria-busy=true], .skeleton, progress')].every(one => !one.checkVisibility())"
 
 
 def shoot(browser: Browser, address: str, path: Path, *, width: int, height: int, scheme: str) -> None:
@@ -64,7 +64,7 @@ def shoot(browser: Browser, address: str, path: Path, *, width: int, height: int
     page = context.new_page()
     page.goto(address)
     page.wait_for_load_state("networkidle")
-    page.wait_for_function(_BUSY, timeout=60_000)
+    page.wait_for_function(_READY, timeout=60_000)
     page.wait_for_timeout(1500)  # charts draw themselves
     page.screenshot(path=path)
     context.close()

@@ -54,10 +54,15 @@ function above({ path }: Database): string {
   return path.replace(/\?.*$/s, "").replace(/\/_metadata$/, "").replace(/\/[^/]*\/?$/, "");
 }
 
+/** The last folder above a database that is no id. */
+function namedFolder(database: Database | undefined): string | null {
+  return (database && folders(database).slice(0, -1).findLast((folder) => !ID.test(folder))) ?? null;
+}
+
 /** The databases in the order of their jobs, each with its own, the newest first, then the aliases. */
 export function joined(list: Database[], entries: JobEntry[]): Database[] {
   const byName = new Map(list.map((one) => [one.name, one]));
-  const titleOf = (entry: JobEntry) => entry.job_name ?? (ID.test(entry.title) && entry.label ? entry.label : entry.title);
+  const titleOf = (entry: JobEntry) => entry.job_name ?? (ID.test(entry.title) ? namedFolder(byName.get(entry.databases[0])) : null) ?? entry.title;
   const alike = new Map([...Map.groupBy(entries, titleOf)].map(([title, own]) => [title, own.length > 1]));
   const newest = byName.get(LATEST)?.alias_of;
   const jobs = entries.map((entry): Job => {
