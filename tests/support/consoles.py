@@ -5,9 +5,11 @@
 | `$ command` | a command; a `\\` at the end, or an open quotation, goes on in the next line |
 | other lines | what the terminal shows of the commands before them; a fence may show nothing |
 | `<!-- not run: reason -->` above a fence | its commands cannot run in a test |
+| `$ command   # exit code 1` | a command that ends so, and not with 0 |
+| `$ flink run -s PATH …` | PATH must be a savepoint; `tests/test_runbook.py` restores those of the runbook in real Flink |
 
-Folders of the page are folders of the test (`FOLDERS`), and port 8080 is any free port. A command `savepointdb serve` goes on
-until the page ends. What differs from run to run (`VOLATILE`) is replaced on both sides.
+Folders of the page are folders of the test (`FOLDERS`), and port 8080 is any free port. The commands `savepointdb serve` and
+`savepointdb demo` without `--no-serve` go on until the page ends. What differs from run to run (`VOLATILE`) is replaced on both sides.
 """
 
 from __future__ import annotations
@@ -59,6 +61,12 @@ def consoles_of(page: str) -> list[Console]:
     return [_console(match["text"], match["reason"]) for match in _FENCE.finditer(page)]
 
 
+def expected_code(command: str) -> int:
+    """The exit code that a page says of a command."""
+    said = re.search(r"# exit code (\d+)$", command)
+    return int(said[1]) if said else 0
+
+
 def _console(text: str, reason: str | None) -> Console:
     commands: list[str] = []
     shown: list[str] = []
@@ -95,6 +103,8 @@ class Session:
         self._folder = folder
         self._stack = stack
         self._ports: dict[str, str] = {}
+        self.restored: list[str] = []
+        """What the commands of Flink are restored from."""
         programs = folder / "programs"
         programs.mkdir()
         program = programs / "savepointdb"
@@ -105,13 +115,23 @@ class Session:
     def run(self, command: str) -> tuple[int, str]:
         """The exit code of a command, and what it shows."""
         line = self._here(command)
-        if line.startswith("savepointdb serve "):
+        if line.startswith("flink run "):
+            return self._flink(line)
+        if line.startswith("savepointdb serve ") or re.match(r"savepointdb demo (?!.*--no-serve)", line):
             self._ports[f":{_PORT}"] = self._stack.enter_context(self._served(line))
             return 0, ""
         found = run_on_terminal(["bash", "-c", self._begin + line], columns=COLUMNS, errors_too=True)
         # A line that is rewritten in place ends as what was written last.
         screen = re.sub(r"[^\n]*\r(?!\n)(?:\x1b\[K)?", "", found.screen)
         return found.code, screen.replace(str(self._folder), "")
+
+    def _flink(self, line: str) -> tuple[int, str]:
+        path = line.partition(" -s ")[2].partition(" ")[0]
+        found = subprocess.run(
+            ["bash", "-c", f"{self._begin}ls {path}/_metadata"], capture_output=True, text=True, check=False
+        )
+        self.restored.append(found.stdout.removesuffix("/_metadata\n"))
+        return found.returncode, ""
 
     def _here(self, command: str) -> str:
         for name in FOLDERS:
