@@ -194,8 +194,8 @@ _SUMMARIES = {
     "diff": "Show the differences to another savepoint.",
     "history": "Show one key in all checkpoints of the job.",
 }
-# Their arguments are files beside savepoints.
-_WITH_FILES = frozenset({"test"})
+# Their arguments are files and targets beside savepoints.
+_WITH_FILES = frozenset({"convert", "create", "export", "test", "write"})
 _ARGUMENTS = {
     "bisect": "SQL",
     "check": "[--against X]",
