@@ -45,7 +45,8 @@ class Session:
         self.catalog = catalog
         self._engines = engines
         self._settings = settings
-        self._local = engines[local_engine().name]
+        # Who reads by scans alone, or writes, may have none.
+        self._local = engines.get(local_engine().name)
         self._scan = next((engines.get(engine.name) for engine in engines_of(Role.SCAN)), None)
         self._memory_bytes = machine.memory_bytes()
         self._lock = threading.Lock()
