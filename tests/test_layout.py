@@ -400,6 +400,25 @@ def test_comments_say_why_often_enough() -> None:
     assert len(comments) >= LEAST_COMMENTS * len(code)
 
 
+def test_no_name_of_a_module_is_given_twice() -> None:
+    # Linters see a function that is defined again, and no constant: the first half of the module would use the second's.
+    twice = [
+        f"{path} {name}"
+        for path, tree in trees().items()
+        for name, count in Counter(
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for whole in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            for target in ast.walk(whole)
+            if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
+        ).items()
+        if count > 1
+    ]
+
+    assert twice == []
+
+
 def test_no_name_is_defined_and_never_used() -> None:
     folders = (*ROOMS, "tools", "tests", "examples", "benchmarks")
     texts = [

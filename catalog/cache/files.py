@@ -240,7 +240,7 @@ _CHECK_BYTES = 8
 _LINE_BYTES = 2 * _DIGEST_BYTES + _CHECK_BYTES
 # Of the bytes of a cache; 1.6 million savepoints.
 _INDEX_SHARE = 4
-_SUFFIX, _PARTIAL, _INDEX = ".tables", ".partial", "index"
+_TABLES, _INDEX = ".tables", "index"
 _DAY_S, _HOUR_S = 86_400, 3_600
 _ON_THIS_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 _Files: TypeAlias = tuple[str, tuple[int, int], tuple[int, int] | None]
@@ -298,7 +298,7 @@ class ListingCache:
         return found
 
     def _read_tables(self, digest: bytes) -> tuple[ListedTable, ...] | None:
-        path = self._directory / (digest.hex() + _SUFFIX)
+        path = self._directory / (digest.hex() + _TABLES)
         try:
             with path.open("rb") as file:
                 content = file.read(_LARGEST_BYTES + 1)
@@ -325,7 +325,7 @@ class ListingCache:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._room < len(content) + _LINE_BYTES:
                 self._room = self._sweep(len(content) + _LINE_BYTES)
-            path = self._directory / (digest.hex() + _SUFFIX)
+            path = self._directory / (digest.hex() + _TABLES)
             if not path.exists():
                 self._room -= len(content)
                 self._write_file(path, content)
@@ -416,7 +416,7 @@ class ListingCache:
     def _files(self) -> Iterator[tuple[float, int, Path]]:
         """Yield (time of change, bytes, file)."""
         for path in self._directory.iterdir():
-            if path.suffix in (_SUFFIX, _PARTIAL) or path.name == _INDEX:
+            if path.suffix in (_TABLES, _PARTIAL) or path.name == _INDEX:
                 with contextlib.suppress(OSError):
                     status = path.stat()
                     yield status.st_mtime, status.st_size, path
