@@ -22,17 +22,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from sqlglot import exp
 
 from service.base.errors import InvalidQueryError, NotSupportedError
 from service.query.sql.flink.macros import PREFIX
-from service.query.sql.trino.calls import call, constant, of_joda, takes, text
+from service.query.sql.trino.calls import INTEGERS, call, constant, of_joda, of_macro, renamed, takes, text
 from service.query.sql.trino.calls import macro as trino_macro
 from service.query.sql.trino.macros import failure
 
 _Arguments = Sequence[exp.Expr]
 _Rewrite = Callable[[str, _Arguments], exp.Expr]
+_macro = partial(of_macro, prefix=PREFIX)
 
 
 def macro(name: str, *arguments: exp.Expr) -> exp.Expr:
@@ -60,35 +62,19 @@ def rewritten(name: str, arguments: _Arguments) -> exp.Expr | None:
     found = REWRITTEN.get(folded)
     if found is None:
         raise refused(name)
-    return found(folded, arguments)
-
-
-def _renamed(new: str, *counts: int) -> _Rewrite:
-    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        takes(name.upper(), arguments, *counts)
-        return call(new, *arguments)
-
-    return rewrite
-
-
-def _macro(*counts: int) -> _Rewrite:
-    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        takes(name.upper(), arguments, *counts)
-        return macro(name, *arguments)
-
-    return rewrite
+    return found(folded.upper(), arguments)
 
 
 def _field(part: str) -> _Rewrite:
     def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        takes(name.upper(), arguments, 1)
+        takes(name, arguments, 1)
         return exp.Extract(this=exp.var(part), expression=arguments[0])
 
     return rewrite
 
 
 def _no_arguments(name: str) -> InvalidQueryError:
-    return InvalidQueryError(f"expected arguments of {name.upper()}(), found none", code="FUNCTION_NOT_FOUND")
+    return InvalidQueryError(f"expected arguments of {name}(), found none", code="FUNCTION_NOT_FOUND")
 
 
 def _concat(name: str, arguments: _Arguments) -> exp.Expr:
@@ -108,11 +94,11 @@ def _extremum(name: str, arguments: _Arguments) -> exp.Expr:
     # DuckDB's pass over NULL.
     conditions = [exp.Is(this=argument.copy(), expression=exp.null()) for argument in arguments]
     is_null = exp.or_(*conditions, copy=False) if len(conditions) > 1 else conditions[0]
-    return exp.Case(ifs=[exp.If(this=is_null, true=exp.null())], default=call(name, *arguments))
+    return exp.Case(ifs=[exp.If(this=is_null, true=exp.null())], default=call(name.lower(), *arguments))
 
 
 def _if(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name.upper(), arguments, 3)
+    takes(name, arguments, 3)
     condition, then, otherwise = arguments
     return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
 
@@ -123,16 +109,16 @@ def listagg(node: exp.GroupConcat) -> exp.Expr:
 
 
 def _average(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name.upper(), arguments, 1)
+    takes(name, arguments, 1)
     if isinstance(arguments[0], exp.Distinct):
         raise refused(name, "AVG(DISTINCT x) is SUM(DISTINCT x) / COUNT(DISTINCT x)")
     # Of integers Flink's is an integer.
-    return macro(name, *arguments)
+    return macro("avg", *arguments)
 
 
 def _cardinality(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name.upper(), arguments, 1)
-    return trino_macro(name, *arguments)
+    takes(name, arguments, 1)
+    return trino_macro("cardinality", *arguments)
 
 
 def _row(_name: str, arguments: _Arguments) -> exp.Expr:
@@ -144,40 +130,40 @@ def _row(_name: str, arguments: _Arguments) -> exp.Expr:
 
 
 def _substring(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name.upper(), arguments, 2, 3)
+    takes(name, arguments, 2, 3)
     return macro("substr", *arguments)
 
 
 def _locate(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name.upper(), arguments, 2)
+    takes(name, arguments, 2)
     return call("instr", arguments[1], arguments[0])
 
 
 def _formatted(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name.upper(), arguments, 2)
+    takes(name, arguments, 2)
     value, pattern = arguments
-    return call("strftime", value, text(of_joda(constant(name.upper(), pattern))))
+    return call("strftime", value, text(of_joda(constant(name, pattern))))
 
 
 def _moment(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name.upper(), arguments, 1, 2)
+    takes(name, arguments, 1, 2)
     precision = arguments[1].name if len(arguments) == 2 else "3"
     if precision not in ("0", "3"):
-        raise NotSupportedError(f"expected 0 or 3 as the precision of {name.upper()}(), found {precision}")
+        raise NotSupportedError(f"expected 0 or 3 as the precision of {name}(), found {precision}")
     return macro(f"moment_of_{precision}", arguments[0])
 
 
-# By their names in small letters.
+# By their names in small letters; each gets its name in capitals, for errors.
 REWRITTEN: dict[str, _Rewrite] = {
-    "array_agg": _renamed("list", 1),
+    "array_agg": renamed("list", 1),
     "array_contains": _macro(2),
-    "array_max": _renamed("list_max", 1),
-    "array_min": _renamed("list_min", 1),
-    "array_reverse": _renamed("list_reverse", 1),
+    "array_max": renamed("list_max", 1),
+    "array_min": renamed("list_min", 1),
+    "array_reverse": renamed("list_reverse", 1),
     "avg": _average,
     "cardinality": _cardinality,
-    "char_length": _renamed("length", 1),
-    "character_length": _renamed("length", 1),
+    "char_length": renamed("length", 1),
+    "character_length": renamed("length", 1),
     "concat": _concat,
     "date_format": _formatted,
     "dayofmonth": _field("DAY"),
@@ -185,20 +171,20 @@ REWRITTEN: dict[str, _Rewrite] = {
     "greatest": _extremum,
     "hour": _field("HOUR"),
     "if": _if,
-    "ifnull": _renamed("coalesce", 2),
+    "ifnull": renamed("coalesce", 2),
     "least": _extremum,
     "left": _macro(2),
     "locate": _locate,
     "minute": _field("MINUTE"),
     "month": _field("MONTH"),
     "quarter": _field("QUARTER"),
-    "regexp": _renamed("regexp_matches", 2),
+    "regexp": renamed("regexp_matches", 2),
     "regexp_extract": _macro(2, 3),
     "regexp_replace": _macro(3),
     "second": _field("SECOND"),
     "split_index": _macro(3),
-    "stddev_pop": _renamed("stddev_pop", 1),
-    "stddev_samp": _renamed("stddev_samp", 1),
+    "stddev_pop": renamed("stddev_pop", 1),
+    "stddev_samp": renamed("stddev_samp", 1),
     "right": _macro(2),
     "row": _row,
     "substr": _substring,
@@ -217,12 +203,6 @@ SAME = frozenset(_SAME.split())
 
 
 _Type = exp.DataType.Type
-_INTEGERS = {
-    _Type.TINYINT: "integer_of_8",
-    _Type.SMALLINT: "integer_of_16",
-    _Type.INT: "integer_of_32",
-    _Type.BIGINT: "integer_of_64",
-}
 _TEXTS = frozenset({_Type.TEXT, _Type.VARCHAR})
 _NESTED = frozenset({_Type.ARRAY, _Type.LIST, _Type.MAP, _Type.STRUCT})
 _TIMES = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPNTZ})
@@ -241,7 +221,7 @@ def cast_as_flink(node: exp.Cast) -> exp.Expr | None:
     kind = node.to.this
     if isinstance(node.this, exp.Null):
         return None
-    if kind in _INTEGERS:
+    if kind in INTEGERS:
         made = _integer(node)
     elif kind in _TEXTS:
         made = _text(node)
@@ -277,7 +257,7 @@ def _integer(node: exp.Cast) -> exp.Expr | None:
         else:
             value.set("this", found[1])
         return None
-    return macro(_INTEGERS[node.to.this], value)
+    return macro(INTEGERS[node.to.this], value)
 
 
 def _text(node: exp.Cast) -> exp.Expr | None:

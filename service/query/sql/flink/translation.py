@@ -31,11 +31,9 @@ from sqlglot.parsers.trino import TrinoParser
 from sqlglot.tokenizer_core import TokenType
 
 from service.base.errors import InvalidQueryError, NotSupportedError
-from service.query.sql.allowlist import not_a_query
 from service.query.sql.flink.calls import cast_as_flink, listagg, macro, rewritten
-from service.query.sql.parser import blanked, generated, parsed, too_deep
 from service.query.sql.trino.calls import macro as trino_macro
-from service.query.sql.trino.translation import name_columns
+from service.query.sql.trino.translation import divide, enclose, rewritten_query
 
 
 class FlinkSyntax(Trino):
@@ -80,22 +78,14 @@ def translated(sql: str) -> str:
     start = len(sql) - len(sql.lstrip())
     if _PASSED.match(sql, start):
         return sql
-    # sqlglot takes all that follows EXPLAIN for one token.
-    explain = _EXPLAIN.match(sql, start)
-    length = len(explain.group()) if explain else 0
-    try:
-        tree = parsed(blanked(sql, start + length), FlinkSyntax)
-        if not isinstance(tree, exp.Query):
-            raise not_a_query(tree)
+
+    def rewrite(tree: exp.Query) -> None:
         # A list, because nodes are replaced meanwhile.
         for node in list(tree.walk()):
             _rewrite(node)
-        for select in tree.find_all(exp.Select):
-            name_columns(select, "EXPR$")
-    except RecursionError as error:
-        raise too_deep() from error
-    text = generated(tree)
-    return f"EXPLAIN {text}" if explain else text
+
+    prefix, text = rewritten_query(sql, _EXPLAIN, FlinkSyntax, rewrite, "EXPR$")
+    return f"EXPLAIN {text}" if prefix else text
 
 
 def _rewrite(node: exp.Expr) -> None:
@@ -115,17 +105,6 @@ def _function(node: exp.Expr) -> None:
     made = rewritten(node.name, node.expressions)
     if made is not None:
         node.replace(made)
-
-
-def _divide(node: exp.Expr) -> None:
-    # `//` of DuckDB divides integers only as such: 7 // 2 = 3, 7.0 // 2 = 3.5.
-    node.replace(exp.paren(exp.IntDiv(this=node.this, expression=node.expression), copy=False))
-
-
-def _enclose(node: exp.Expr) -> None:
-    enclosed = exp.Paren()
-    node.replace(enclosed)
-    enclosed.set("this", node)
 
 
 def _plus(node: exp.Expr) -> None:
@@ -233,18 +212,18 @@ _Rewrite = Callable[[exp.Expr], None]
 _REWRITES: dict[type[exp.Expr], _Rewrite] = {
     exp.Add: _plus,
     exp.Anonymous: _function,
-    exp.BitwiseAnd: _enclose,
-    exp.BitwiseNot: _enclose,
-    exp.BitwiseOr: _enclose,
-    exp.BitwiseXor: _enclose,
+    exp.BitwiseAnd: enclose,
+    exp.BitwiseNot: enclose,
+    exp.BitwiseOr: enclose,
+    exp.BitwiseXor: enclose,
     exp.Bracket: _subscript,
     exp.Cast: _cast,
-    exp.Div: _divide,
-    exp.DPipe: _enclose,
+    exp.Div: divide,
+    exp.DPipe: enclose,
     exp.Extract: _extract,
     exp.GroupConcat: _listagg,
     exp.Map: _map,
-    exp.Mod: _enclose,
+    exp.Mod: enclose,
     exp.StrPosition: _position,
     exp.Sub: _plus,
     exp.Substring: _substring,

@@ -190,15 +190,19 @@ def _substr(name: str, arguments: _Arguments) -> exp.Expr:
     return substring(arguments)
 
 
-def _macro(*counts: int) -> _Rewrite:
+def of_macro(*counts: int, prefix: str = PREFIX) -> _Rewrite:
+    """Return the rewriting of a call to one of a macro."""
+
     def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
         takes(name, arguments, *counts)
-        return macro(name, *arguments)
+        return macro(name.lower(), *arguments, prefix=prefix)
 
     return rewrite
 
 
-def _renamed(new: str, *counts: int) -> _Rewrite:
+def renamed(new: str, *counts: int) -> _Rewrite:
+    """Return the rewriting of a call to one of another name, with one of these numbers of arguments."""
+
     def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
         takes(name, arguments, *counts)
         return call(new, *arguments)
@@ -266,49 +270,49 @@ def _contains(name: str, arguments: _Arguments) -> exp.Expr:
 # By their names as they are written, in small letters.
 REWRITTEN: dict[str, _Rewrite] = {
     # With weights it is refused: DuckDB has none.
-    "approx_percentile": _renamed("approx_quantile", 2),
+    "approx_percentile": renamed("approx_quantile", 2),
     # `zones.py` rewrites them with a zone, and leaves none of them.
-    "at_timezone": _macro(2),
-    "with_timezone": _macro(2),
-    "array_max": _macro(1),
-    "array_min": _macro(1),
-    "array_position": _macro(2),
-    "cardinality": _macro(1),
-    "codepoint": _renamed("unicode", 1),
+    "at_timezone": of_macro(2),
+    "with_timezone": of_macro(2),
+    "array_max": of_macro(1),
+    "array_min": of_macro(1),
+    "array_position": of_macro(2),
+    "cardinality": of_macro(1),
+    "codepoint": renamed("unicode", 1),
     "contains": _contains,
     "count_if": _count_if,
-    "date_add": _macro(3),
-    "date_diff": _macro(3),
+    "date_add": of_macro(3),
+    "date_diff": of_macro(3),
     "date_format": _formatted(of_mysql),
     "date_parse": _parsed(of_mysql, "TIMESTAMP_MS"),
-    "date_trunc": _macro(2),
+    "date_trunc": of_macro(2),
     "e": _double("2.718281828459045"),
-    "element_at": _macro(2),
-    "every": _renamed("bool_and", 1),
+    "element_at": of_macro(2),
+    "every": renamed("bool_and", 1),
     "format_datetime": _formatted(of_joda),
-    "from_unixtime": _macro(1),
+    "from_unixtime": of_macro(1),
     "infinity": _double("inf"),
-    "is_finite": _renamed("isfinite", 1),
-    "is_infinite": _renamed("isinf", 1),
-    "json_array_length": _macro(1),
+    "is_finite": renamed("isfinite", 1),
+    "is_infinite": renamed("isinf", 1),
+    "json_array_length": of_macro(1),
     "json_extract": _at_path,
     "json_extract_scalar": _at_path,
     "json_size": _at_path,
-    "millisecond": _macro(1),
+    "millisecond": of_macro(1),
     "nan": _double("nan"),
     "parse_datetime": _parsed(of_joda, "TIMESTAMPTZ"),
-    "regexp_extract": _macro(2, 3),
+    "regexp_extract": of_macro(2, 3),
     "regexp_replace": _replaced,
-    "repeat": _macro(2),
-    "sequence": _macro(2, 3),
+    "repeat": of_macro(2),
+    "sequence": of_macro(2, 3),
     "sha1": _sha1,
-    "slice": _macro(3),
-    "split": _renamed("string_split", 2),
-    "split_part": _macro(3),
+    "slice": of_macro(3),
+    "split": renamed("string_split", 2),
+    "split_part": of_macro(3),
     "substr": _substr,
     "substring": _substr,
-    "to_base": _macro(2),
-    "yow": _renamed("isoyear", 1),
+    "to_base": of_macro(2),
+    "yow": renamed("isoyear", 1),
     **dict.fromkeys(_URL_PARTS, _url_part),
 }
 # They mean the same in DuckDB, as sqlglot translates them.
@@ -351,7 +355,7 @@ REFUSED = frozenset(_REFUSED.split())
 
 
 _Type = exp.DataType.Type
-_INTEGERS = {
+INTEGERS = {
     _Type.TINYINT: "integer_of_8",
     _Type.SMALLINT: "integer_of_16",
     _Type.INT: "integer_of_32",
@@ -388,7 +392,7 @@ def _integer(node: exp.Cast) -> exp.Expr | None:
         # A plain cast that fails, because DuckDB computes constants of macros before TRY could catch their errors.
         value.set("this", failure(f"Cannot cast '{value.this}' to {node.to.sql().upper()}"))
         return None
-    return macro(_INTEGERS[node.to.this], value)
+    return macro(INTEGERS[node.to.this], value)
 
 
 def _boolean(node: exp.Cast) -> exp.Expr | None:
@@ -468,7 +472,7 @@ def _digits(count: int) -> list[exp.Expr]:
 
 
 _CASTS = {
-    **dict.fromkeys(_INTEGERS, _integer),
+    **dict.fromkeys(INTEGERS, _integer),
     _Type.BOOLEAN: _boolean,
     _Type.CHAR: _char,
     _Type.NCHAR: _char,

@@ -256,27 +256,49 @@ def translated(sql: str, constants: Mapping[str, str]) -> str:
     Raises:
         QueryError: it is no query, or has something that is not known here.
     """
-    # sqlglot takes all that follows EXPLAIN for one token.
-    start = len(sql) - len(sql.lstrip())
-    explain = _EXPLAIN.match(sql, start)
-    prefix = explain.group() if explain else ""
-    try:
-        tree = parsed(blanked(sql, start + len(prefix)), TrinoSyntax)
-        if not isinstance(tree, exp.Query):
-            raise not_a_query(tree)
+
+    def rewrite(tree: exp.Query) -> None:
         _check_names(tree, sql)
         rewrite_zones(tree)
+        _set_constants(tree, constants)
         # A list, because nodes are replaced meanwhile.
         for node in list(tree.walk()):
-            rewrite = _REWRITES.get(type(node))
-            if rewrite is not None:
-                rewrite(node, constants)
+            if type(node) in _REWRITES:
+                _REWRITES[type(node)](node)
+
+    prefix, text_ = rewritten_query(sql, _EXPLAIN, TrinoSyntax, rewrite, "_col")
+    return f"{prefix} {text_}" if prefix else text_
+
+
+def rewritten_query(
+    sql: str, explain: re.Pattern[str], syntax: type[Trino], rewrite: Callable[[exp.Query], None], column: str
+) -> tuple[str, str]:
+    """Return the words before a query, and the query in DuckDB's dialect.
+
+    Args:
+        sql: the query, and perhaps EXPLAIN before it.
+        explain: matches EXPLAIN.
+        syntax: reads the query.
+        rewrite: changes its tree.
+        column: the names of columns without a name begin so; the position follows, from 0.
+
+    Raises:
+        QueryError: it is no query, or has something that is not known here.
+    """
+    # sqlglot takes all that follows EXPLAIN for one token.
+    start = len(sql) - len(sql.lstrip())
+    found = explain.match(sql, start)
+    prefix = found.group() if found else ""
+    try:
+        tree = parsed(blanked(sql, start + len(prefix)), syntax)
+        if not isinstance(tree, exp.Query):
+            raise not_a_query(tree)
+        rewrite(tree)
         for select in tree.find_all(exp.Select):
-            name_columns(select)
+            _name_columns(select, column)
     except RecursionError as error:
         raise too_deep() from error
-    generated_text = generated(tree)
-    return f"{prefix} {generated_text}" if prefix else generated_text
+    return prefix, generated(tree)
 
 
 def _check_names(tree: exp.Expr, sql: str) -> None:
@@ -295,19 +317,21 @@ def _check_names(tree: exp.Expr, sql: str) -> None:
             raise refused(name.lower())
 
 
-def _divide(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def divide(node: exp.Expr) -> None:
+    """Let a division of integers be one in DuckDB."""
     # `//` of DuckDB divides integers only as such: 7 // 2 = 3, 7.0 // 2 = 3.5.
     node.replace(exp.paren(exp.IntDiv(this=node.this, expression=node.expression), copy=False))
 
 
-def _enclose(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def enclose(node: exp.Expr) -> None:
+    """Put parentheses around a node."""
     # sqlglot makes operators of functions: 2 * mod(7, 4) is not 2 * 7 % 4.
     enclosed = exp.Paren()
     node.replace(enclosed)
     enclosed.set("this", node)
 
 
-def _plus(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _plus(node: exp.Expr) -> None:
     value, interval = node.this, node.expression
     if isinstance(node, exp.Sub) and _is_date(value) and _is_date(interval):
         raise NotSupportedError(
@@ -338,14 +362,14 @@ def _is_date(node: exp.Expr) -> bool:
     return is_cast or isinstance(node, exp.CurrentDate | exp.Date)
 
 
-def _cast(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _cast(node: exp.Expr) -> None:
     assert isinstance(node, exp.Cast)
     made = cast_as_trino(node)
     if made is not None:
         node.replace(made)
 
 
-def _function(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _function(node: exp.Expr) -> None:
     """Rewrite a function as it is written."""
     name = node.name.lower()
     rewrite = REWRITTEN.get(name)
@@ -353,42 +377,42 @@ def _function(node: exp.Expr, _constants: Mapping[str, str]) -> None:
         node.replace(rewrite(name, node.expressions))
 
 
-def _substring(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _substring(node: exp.Expr) -> None:
     arguments = [node.this, node.args.get("start"), node.args.get("length")]
     node.replace(substring([argument for argument in arguments if argument is not None]))
 
 
-def _extremum(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _extremum(node: exp.Expr) -> None:
     # DuckDB's passes over rows whose first argument is NULL.
     if node.args.get("count") is None:
         name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
         node.replace(call(name, node.this, node.expression))
 
 
-def _trim(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _trim(node: exp.Expr) -> None:
     if node.args.get("expression") is None:
         node.set("expression", text(_BLANKS))
 
 
-def _extract(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _extract(node: exp.Expr) -> None:
     field = node.this.name.upper()
     if field not in _FIELDS:
         raise NotSupportedError(f"EXTRACT does not know the field {field} here")
     node.set("this", exp.var(_FIELDS[field]))
 
 
-def _subscript(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _subscript(node: exp.Expr) -> None:
     if len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice):
         node.replace(macro("subscript", node.this, node.expressions[0]))
 
 
-def _fetch(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _fetch(node: exp.Expr) -> None:
     options = node.args.get("limit_options")
     if options is not None and options.args.get("with_ties"):
         raise NotSupportedError("FETCH FIRST … WITH TIES is not known here")
 
 
-def _unnest(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+def _unnest(node: exp.Expr) -> None:
     alias = node.args.get("alias")
     named = len(alias.columns) if alias is not None else 0
     if named > len(node.expressions) + bool(node.args.get("offset")):
@@ -398,23 +422,17 @@ def _unnest(node: exp.Expr, _constants: Mapping[str, str]) -> None:
         )
 
 
-def _constant(name: str) -> Callable[[exp.Expr, Mapping[str, str]], None]:
-    def rewrite(node: exp.Expr, constants: Mapping[str, str]) -> None:
-        if name in constants:
+def _set_constants(tree: exp.Query, constants: Mapping[str, str]) -> None:
+    """Replace `current_user` and the like by their values."""
+    for node in list(tree.find_all(exp.Column, *_CONSTANTS)):
+        name = _CONSTANTS.get(type(node), node.name.lower())
+        # sqlglot reads `current_catalog` and `current_schema` as names of columns.
+        is_other = isinstance(node, exp.Column) and (len(node.parts) > 1 or node.this.args.get("quoted"))
+        if name in constants and not is_other:
             node.replace(exp.Literal.string(constants[name]))
 
-    return rewrite
 
-
-def _column(node: exp.Expr, constants: Mapping[str, str]) -> None:
-    # sqlglot reads `current_catalog` and `current_schema` as names of columns.
-    assert isinstance(node, exp.Column)
-    name = node.name.lower()
-    if len(node.parts) == 1 and name in constants and not node.this.args.get("quoted"):
-        node.replace(exp.Literal.string(constants[name]))
-
-
-def name_columns(select: exp.Select, prefix: str = "_col") -> None:
+def _name_columns(select: exp.Select, prefix: str) -> None:
     """Give output columns without a name the name that the dialect gives them: a prefix and their position, from 0."""
     for number, column in enumerate(select.expressions):
         if isinstance(column, exp.Alias | exp.Column | exp.Star | exp.Dot | exp.Aliases) or column.is_star:
@@ -422,28 +440,29 @@ def name_columns(select: exp.Select, prefix: str = "_col") -> None:
         column.replace(exp.alias_(column.copy(), f"{prefix}{number}", quoted=True))
 
 
-_Rewrite = Callable[[exp.Expr, Mapping[str, str]], None]
+_CONSTANTS: dict[type[exp.Expr], str] = {
+    exp.CurrentCatalog: "current_catalog",
+    exp.CurrentSchema: "current_schema",
+    exp.CurrentUser: "current_user",
+    exp.CurrentVersion: "version",
+}
+_Rewrite = Callable[[exp.Expr], None]
 _REWRITES: dict[type[exp.Expr], _Rewrite] = {
     exp.Add: _plus,
     exp.Anonymous: _function,
     exp.ArgMax: _extremum,
     exp.ArgMin: _extremum,
-    exp.BitwiseAnd: _enclose,
-    exp.BitwiseNot: _enclose,
-    exp.BitwiseOr: _enclose,
-    exp.BitwiseXor: _enclose,
+    exp.BitwiseAnd: enclose,
+    exp.BitwiseNot: enclose,
+    exp.BitwiseOr: enclose,
+    exp.BitwiseXor: enclose,
     exp.Bracket: _subscript,
     exp.Cast: _cast,
-    exp.Column: _column,
-    exp.CurrentCatalog: _constant("current_catalog"),
-    exp.CurrentSchema: _constant("current_schema"),
-    exp.CurrentUser: _constant("current_user"),
-    exp.CurrentVersion: _constant("version"),
-    exp.Div: _divide,
+    exp.Div: divide,
     exp.Extract: _extract,
     exp.Fetch: _fetch,
-    exp.DPipe: _enclose,
-    exp.Mod: _enclose,
+    exp.DPipe: enclose,
+    exp.Mod: enclose,
     exp.Sub: _plus,
     exp.Substring: _substring,
     exp.Trim: _trim,
