@@ -117,37 +117,21 @@ __all__ = [
     "xray",
 ]
 
-_HOMES = {
-    "Answer": "savepointdb.answer",
-    "BisectResult": "savepointdb.tasks",
-    "CheckResult": "savepointdb.checked",
-    "Connection": "savepointdb.connection",
-    "ConvertResult": "savepointdb.target",
-    "DiffResult": "savepointdb.compared",
-    "ExportResult": "savepointdb.target",
-    "IncompleteWarning": "savepointdb.errors",
-    "KeyHistory": "savepointdb.timelines",
-    "MissingPackageError": "savepointdb.errors",
-    "QueryWarning": "savepointdb.errors",
-    "RowsResult": "savepointdb.tasks",
-    "Table": "savepointdb.table",
-    "TaskResult": "savepointdb.tasks",
-    "TestResult": "savepointdb.tested",
-    "WriteResult": "savepointdb.target",
-    "bisect": "savepointdb.tasks",
-    "check": "savepointdb.connection",
-    "connect": "savepointdb.connection",
-    "convert": "savepointdb.tasks",
-    "create": "savepointdb.connection",
-    "diff": "savepointdb.connection",
-    "export": "savepointdb.tasks",
-    "history": "savepointdb.connection",
-    "inspect": "savepointdb.tasks",
-    "lookup": "savepointdb.tasks",
-    "test": "savepointdb.questions",
-    "write": "savepointdb.tasks",
-    "xray": "savepointdb.tasks",
+_NAMES = {
+    "savepointdb.answer": "Answer",
+    "savepointdb.checked": "CheckResult",
+    "savepointdb.compared": "DiffResult",
+    "savepointdb.connection": "Connection check connect create diff history",
+    "savepointdb.errors": "IncompleteWarning MissingPackageError QueryWarning",
+    "savepointdb.questions": "test",
+    "savepointdb.table": "Table",
+    "savepointdb.target": "ConvertResult ExportResult WriteResult",
+    "savepointdb.tasks": "BisectResult RowsResult TaskResult bisect convert export inspect lookup write xray",
+    "savepointdb.tested": "TestResult",
+    "savepointdb.timelines": "KeyHistory",
 }
+"""Module → its names, with spaces between them; all others are those of `service.base.errors`."""
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 
 # A type checker would take every name for one of the package.

@@ -12,7 +12,7 @@ import os
 import posixpath
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,15 @@ HIDDEN = "."
 
 
 class NewFile(io.RawIOBase):
-    """A file that is being written, front to back; `digest` is that of the bytes so far."""
+    """A file that is being written, front to back; `digest` is that of the bytes so far.
 
-    def __init__(self) -> None:
+    Args:
+        append: writes bytes behind those so far.
+    """
+
+    def __init__(self, append: Callable[[memoryview], object]) -> None:
         self.size_bytes = 0
+        self._append = append
         self._sha256 = hashlib.sha256()
 
     @property
@@ -51,9 +56,6 @@ class NewFile(io.RawIOBase):
         self._sha256.update(view)
         self.size_bytes += view.nbytes
         return view.nbytes
-
-    @abstractmethod
-    def _append(self, view: memoryview) -> None: ...
 
 
 class Destination(ABC):
@@ -96,18 +98,16 @@ class Destination(ABC):
             TargetError: it cannot be removed.
         """
 
-    @abstractmethod
     def move(self, source: str, target: str) -> None:
-        """Move a folder to a name that is free.
+        """Move a folder to a name that is free; only where `moves`.
 
         Raises:
             TargetError: it cannot be moved.
         """
+        raise NotImplementedError
 
-    @property
-    @abstractmethod
-    def moves(self) -> bool:
-        """True if a folder gets another name at once."""
+    moves = False
+    """True if a folder gets another name at once."""
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file at once.
@@ -171,7 +171,13 @@ class Folder(Destination):
             descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as raw:
-                yield _LocalFile(raw, path)
+
+                def append(view: memoryview) -> None:
+                    with _asked(path):
+                        while view.nbytes:
+                            view = view[raw.write(view) :]
+
+                yield NewFile(append)
             with _asked(path):
                 unfinished.replace(path)
         except BaseException:
@@ -246,8 +252,6 @@ class Prefix(Destination):
         options: with the credentials that these name.
     """
 
-    moves = False
-
     def __init__(self, location: Location, query: str, options: StorageOptions) -> None:
         self._location = location
         self._query = query
@@ -287,7 +291,7 @@ class Prefix(Destination):
         requests = StoreRequests(self._store, lambda _: False)
         try:
             with requests.create(self._key(name)) as file:
-                yield _StoredFile(file)
+                yield NewFile(file.write)
             requests.finish()
         finally:
             requests.close()
@@ -305,30 +309,6 @@ class Prefix(Destination):
 
     def remove(self, name: str) -> None:
         self._store.delete(self._key(name))
-
-    def move(self, source: str, target: str) -> None:
-        raise NotImplementedError
-
-
-class _LocalFile(NewFile):
-    def __init__(self, raw: Any, path: Path) -> None:
-        super().__init__()
-        self._raw = raw
-        self._path = path
-
-    def _append(self, view: memoryview) -> None:
-        with _asked(self._path):
-            while view.nbytes:
-                view = view[self._raw.write(view) :]
-
-
-class _StoredFile(NewFile):
-    def __init__(self, file: Any) -> None:
-        super().__init__()
-        self._file = file
-
-    def _append(self, view: memoryview) -> None:
-        self._file.write(view)
 
 
 @contextmanager
