@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import catalog
+from service.base.settings import Settings
 from service.query.engines.spark.engine import SparkEngine
 from service.query.engines.spark.packages import write_packages
 from service.query.engines.spark.unpack import PACKAGES
 from service.tasks.export.exporting import Exported, run
 from service.tasks.export.request import ExportRequest
+from service.tasks.task import Context
 from tests.service.tasks.export.conftest import (
     NAMESPACE,
     delta_table,
@@ -31,7 +33,6 @@ from tests.service.tasks.export.conftest import (
     tables_of,
 )
 from tests.spark.conftest import CASES, EVERYTHING, FLINK, SHORT_LIVED
-from tests.support.writings import context_over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +58,13 @@ pytestmark = pytest.mark.spark
 def exported(engine: SparkEngine | None, request: ExportRequest, source: str = str(EVERYTHING)) -> Exported:
     """Export by executors, or here."""
     found = catalog.connect(source)
-    return run(request, context_over(found, {}, lambda name, size_bytes: engine))
+    context = Context(
+        catalog=found,
+        settings=Settings(),
+        start=lambda request: pytest.fail("an export runs no query"),
+        worker=lambda name, size_bytes: engine,
+    )
+    return run(request, context)
 
 
 def test_executors_write_what_this_machine_writes(spark_engine: SparkEngine, tmp_path: Path) -> None:

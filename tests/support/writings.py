@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from catalog import Catalog
 from service.base.settings import UNLIMITED, Settings
@@ -11,9 +11,7 @@ from service.query.running.session import Session
 from service.tasks.task import Context
 
 
-def context_over(
-    known: Catalog, engines: Mapping[str, Engine], worker: Callable[[str, int], Engine | None] | None = None
-) -> Context:
+def context_over(known: Catalog, engines: Mapping[str, Engine]) -> Context:
     """Return the context of a caller without limits."""
     settings = Settings().replaced(UNLIMITED)
     queries = Session(known, dict(engines), settings)
@@ -22,5 +20,5 @@ def context_over(
         settings=settings,
         start=queries.start,
         is_alone=True,
-        worker=worker or queries.worker,
+        worker=queries.worker,
     )
