@@ -182,6 +182,7 @@ def test_every_door_refuses_the_same_conversion(
     told = told_by(doors, "convert", target=tmp_path / "new", **options)
 
     assert (told["python"].code, told["cli"].exit_code != 0) == (code, True)
+    assert "<" not in told["cli"].message
 
 
 def test_every_door_exports_the_same(doors: dict[str, Door], tmp_path: Path) -> None:

@@ -144,14 +144,12 @@ def _opened(path: Path, file_format: str | None) -> Any:
     """Return the `pyarrow.dataset.Dataset` of a file."""
     # Not at the top of this file: the module loads pandas, where that is installed, and few scripts name files.
     dataset = import_module("pyarrow.dataset").dataset
-    if file_format == "ipc" and not _begins_with(path, _ARROW_FILE):
-        return dataset(pa.ipc.open_stream(pa.memory_map(str(path))).read_all())
+    if file_format == "ipc":
+        with path.open("rb") as file:
+            is_stream = file.read(len(_ARROW_FILE)) != _ARROW_FILE
+        if is_stream:
+            return dataset(pa.ipc.open_stream(pa.memory_map(str(path))).read_all())
     return dataset(str(path), format=file_format)
-
-
-def _begins_with(path: Path, magic: bytes) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(magic)) == magic
 
 
 def _error_of(path: Path, error: Exception) -> CorruptDataError | StorageError:

@@ -25,7 +25,7 @@ def files_option(which: str, end: str = "") -> Any:
     what = (
         f"how {which} come along: as hard links (copies where there are none), as copies, or not at all{end}"
     )
-    return option(what, default=FilesMode.LINK.value, choices=tuple(FilesMode))
+    return option(what, default=FilesMode.LINK.value, choices=tuple(mode.value for mode in FilesMode))
 
 
 def check_target(target: str | None, *, dry_run: bool) -> None:

@@ -53,8 +53,7 @@ def _samples(writable: WritableState, layer: Layer, now_ms: int) -> Iterator[Sam
         for place, row in zip(_placed(first), _values(first), strict=True):
             yield Sample(place=place, before=None, after=row)
         return
-    groups = list(dict.fromkeys(first.column(GROUP).to_pylist()))
-    for group in groups:
+    for group in dict.fromkeys(first.column(GROUP).to_pylist()):
         numbers = first.filter(pc.equal(first.column(GROUP), group)).column(ROW)
         before = writable.rows_at(group, numbers)
         if isinstance(layer, RemovedRows):

@@ -105,7 +105,11 @@ def converted(reader: pa.RecordBatchReader, writable: WritableState) -> pa.Recor
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
             if not has_namespace and "namespace" in batch.schema.names:
-                _check_no_namespace(batch.column("namespace"), writable)
+                values = batch.column("namespace")
+                if values.null_count < len(values):
+                    raise InvalidQueryError(
+                        f"expected NULL in namespace: timers of {writable.state.name} have none"
+                    )
             arrays = [
                 array if array.type.equals(kind) else parsed(array, kind, name)
                 for name, kind, array in zip(names, kinds, map(batch.column, names), strict=True)
@@ -150,8 +154,3 @@ def _type(given: pa.DataType, own: pa.DataType) -> pa.DataType:
 def _is_void(writable: WritableState) -> bool:
     entry = writable.state.entry
     return entry is None or isinstance(entry.namespace, VoidNamespaceSerializer)
-
-
-def _check_no_namespace(values: pa.Array, writable: WritableState) -> None:
-    if values.null_count < len(values):
-        raise InvalidQueryError(f"expected NULL in namespace: timers of {writable.state.name} have none")
