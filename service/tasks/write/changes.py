@@ -27,6 +27,8 @@ from service.tasks.write.composition import Composition
 from service.tasks.write.statements.parser import Statement
 from writers import AddedRows, Edit, RemovedRows, Spool, StateChanges, UpdatedRows
 
+ALLOW_EMPTY = "--allow-empty, or allow_empty over HTTP and in Python, writes the savepoint anyway"
+"""The hint of a write that changes nothing."""
 _MEMORY_BYTES = 32 << 20
 
 
@@ -125,10 +127,6 @@ def _numbered(
     for batch in batches:
         yield batch, [pa.array(np.arange(first, first + batch.num_rows))] if is_wanted else []
         first += batch.num_rows
-
-
-ALLOW_EMPTY = "--allow-empty, or allow_empty over HTTP and in Python, writes the savepoint anyway"
-"""The hint of a write that changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

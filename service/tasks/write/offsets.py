@@ -44,6 +44,8 @@ _REASONS = {
     "pulsar": "Pulsar has ids of messages, which no BIGINT holds",
 }
 _WRITABLE = "starting_offset"
+_READER_STATE = "SourceReaderState"
+_ASSIGNED = "ASSIGNED"
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 _VERIFIED = ["subtask", "connector", "topic", "partition", "starting_offset", "stopping_offset"]
 
@@ -346,10 +348,6 @@ class OffsetRows:
             place, before = self._place(row), self._before[row]
             numbers.setdefault(place.operator_id, {})[place] = (before, value)
         yield from itertools.starmap(SetOffsets, numbers.items())
-
-
-_READER_STATE = "SourceReaderState"
-_ASSIGNED = "ASSIGNED"
 
 
 def rewind_arguments(found: pa.Table) -> tuple[str, str, dict[int, int]]:

@@ -29,6 +29,9 @@ from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from service.base.errors import InvalidQueryError
 from service.tasks.write.statements.parser import Fragment, Parser, Statement
 
+REWIND_KAFKA = "rewind_kafka"
+USAGE = f"CALL {REWIND_KAFKA}('operator', 'topic', MAP {{partition: offset, …}})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTable(Statement):
@@ -46,37 +49,11 @@ class RenameTable(Statement):
     new_name: str
 
 
-def drop(parser: Parser) -> DropTable:
-    """Parse what follows DROP."""
-    parser.expect("TABLE")
-    return DropTable(table=parser.table(), position=parser.position)
-
-
-REWIND_KAFKA = "rewind_kafka"
-USAGE = f"CALL {REWIND_KAFKA}('operator', 'topic', MAP {{partition: offset, …}})"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindKafka(Statement):
     """`CALL rewind_kafka(…)`, the arguments with their parentheses as they were written."""
 
     arguments: Fragment
-
-
-def call(parser: Parser) -> RewindKafka:
-    """Parse what follows CALL.
-
-    Raises:
-        QueryError: there is no such procedure, or no parentheses behind it.
-    """
-    position, name = parser.position, parser.name("a procedure")
-    if name.casefold() != REWIND_KAFKA:
-        raise InvalidQueryError(
-            f"there is no procedure {name!r}", hint=f"there is {USAGE}", position=position
-        )
-    if not parser.is_symbol(TokenType.L_PAREN):
-        raise parser.error("expected ( and arguments")
-    return RewindKafka(table=(SOURCE_OFFSETS_NAME,), arguments=parser.fragment(), position=position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +104,28 @@ class SetOptions(Statement):
     """`ALTER TABLE table SET (option = value, …)`; names are in small letters."""
 
     options: tuple[tuple[str, Fragment], ...]
+
+
+def drop(parser: Parser) -> DropTable:
+    """Parse what follows DROP."""
+    parser.expect("TABLE")
+    return DropTable(table=parser.table(), position=parser.position)
+
+
+def call(parser: Parser) -> RewindKafka:
+    """Parse what follows CALL.
+
+    Raises:
+        QueryError: there is no such procedure, or no parentheses behind it.
+    """
+    position, name = parser.position, parser.name("a procedure")
+    if name.casefold() != REWIND_KAFKA:
+        raise InvalidQueryError(
+            f"there is no procedure {name!r}", hint=f"there is {USAGE}", position=position
+        )
+    if not parser.is_symbol(TokenType.L_PAREN):
+        raise parser.error("expected ( and arguments")
+    return RewindKafka(table=(SOURCE_OFFSETS_NAME,), arguments=parser.fragment(), position=position)
 
 
 def truncate(parser: Parser) -> Truncate:
