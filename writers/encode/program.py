@@ -8,6 +8,7 @@ of each case what it fills the columns with. All else of a program runs as seria
 | CHOOSE | none; which of several programs a row needs | TABLE of cases, CASES |
 | REFUSE | none: there are bytes here that no column holds | |
 
+The opcode of an instruction that takes no null has REQUIRED added to it.
 SLOT_NULL has the operand RESERVED: the bytes behind the slots that a null owns.
 """
 
@@ -27,6 +28,7 @@ from writers.encode.machine.cases import IS_NULL
 
 CHOOSE = 100
 REFUSE = 101
+REQUIRED = 128  # on top of the opcode: the next item of the column must not be null
 RESERVED = 3  # of SLOT_NULL: bytes behind the slots that a null owns
 
 _RESERVED_BYTES = {op.SLOT_DECIMAL: 16, op.SLOT_TIMESTAMP: 8}
@@ -96,6 +98,11 @@ def encoding_code(
         if instruction[op.OPCODE] in SWITCHES:
             alternatives = switch_alternatives(instructions, joined.targets, number)
             instruction[op.TABLE], instruction[op.CASES] = tables.add(alternatives)
+    for instruction in instructions:
+        if instruction[op.OPCODE] in _TAKE_NO_NULL and not (
+            instruction[op.OPCODE] == op.STRING and instruction[op.NULLABLE]
+        ):
+            instruction[op.OPCODE] += REQUIRED
     return EncodingCode(
         instructions=np.array(instructions, dtype=np.int64),
         targets=np.array(joined.targets, dtype=np.int64),
@@ -190,6 +197,14 @@ _NUMBERS = frozenset(
     {
         op.JUMP, op.NULL_FLAG, op.LIST, op.MASKED_LIST, op.BLOCKS, op.DELIMITED, op.ELEMENT_MASKED, op.MASK_NULL,
         op.SLOT_NULL, op.ARRAY, op.ELEMENT_NULL,
+    }
+)  # fmt: skip
+_TAKE_NO_NULL = frozenset(
+    {
+        op.FIXED1, op.FIXED2, op.FIXED4, op.FIXED8, op.FIXED8_FLIPPED, op.BOOLEAN, op.STRING, op.UTF, op.CHAR, op.TEXT,
+        op.BLOB, op.RAW_BYTES, op.REST, op.DECIMAL, op.TIMESTAMP_DATA, op.ENUM, op.STRUCT, op.PRIMITIVES, op.LIST, op.BLOCKS,
+        op.MASKED_LIST, op.DELIMITED, op.ARRAY, op.BINARY_KEYS, op.BINARY_VALUES, op.SLOT1, op.SLOT2, op.SLOT4, op.SLOT8,
+        op.SLOT_TEXT, op.SLOT_BYTES, op.SLOT_DECIMAL, op.SLOT_TIMESTAMP,
     }
 )  # fmt: skip
 _DECIMALS = frozenset({op.DECIMAL, op.SLOT_DECIMAL})

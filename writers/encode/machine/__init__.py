@@ -13,6 +13,6 @@ dispatches on the instructions.
     numbers.py    128-bit and decimal numbers → two's complement
     temporal.py   days and nanoseconds → calendars
 
-To add an instruction: a branch in `execute.py`. Ask for the room that it needs before it writes or takes anything: where
-there is too little, the machine stops, the encoder gives it more, and the same instruction runs again.
+To add an instruction: a branch in `execute.py`. If it needs more than 16 bytes, it asks for the room before it writes or takes
+anything: where there is too little, the machine stops, the encoder gives it more, and the same instruction runs again.
 """

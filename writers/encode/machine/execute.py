@@ -1,8 +1,9 @@
 """The interpreter: encodes rows of columns into the bytes of their entries by a program.
 
 `execute` is one dispatch loop over flat arrays, compiled as one function, with a branch for each instruction of
-`readers/decode/instructions.py` and of `writers/encode/program.py`; the frequent ones come first. Each branch computes
-the room that it needs, and stops with FULL before it has written or taken anything if there is less.
+`readers/decode/instructions.py` and of `writers/encode/program.py`; the frequent ones come first. Before each there is room
+for a number or a date, and a null where the instruction takes none stops the row; a branch that needs more room computes it, and
+stops with FULL before it has written or taken anything if there is less.
 """
 
 from __future__ import annotations
@@ -96,20 +97,14 @@ from writers.encode.machine.temporal import (
     floor_divide,
     split_millis,
 )
-from writers.encode.machine.text import (
-    MAX_UTF_BYTES,
-    copy_bytes,
-    put_char,
-    put_string,
-    put_utf,
-    put_varint,
-)
-from writers.encode.program import CHOOSE, REFUSE, RESERVED
+from writers.encode.machine.text import MAX_UTF_BYTES, copy_bytes, put_char, put_string, put_utf, put_varint
+from writers.encode.program import CHOOSE, REFUSE, REQUIRED, RESERVED
 
 _MIN_I8 = -(2**63)
 _MIN_I4 = -(2**31)
 _MAX_INLINE_BYTES = 7  # of a text in its slot
 _LARGE_DECIMAL_BYTES = 16
+_LEAST_ROOM = 16  # most instructions write no more
 _DELIMITER = 0x2C
 # A varint has five bytes at most, and a copy writes up to seven bytes behind the text.
 _TEXT_ROOM = 16
@@ -166,36 +161,25 @@ def execute(
             column = word(instructions, pc, op.COLUMN)
             if opcode == op.END:
                 break
-            # LLVM makes a jump table of these comparisons: their order costs nothing.
-            if opcode == op.FIXED8:
-                if capacity - position < 8:
-                    status, need = FULL, 8
-                    break
+            if capacity - position < _LEAST_ROOM:
+                status, need = FULL, _LEAST_ROOM
+                break
+            if opcode >= REQUIRED:
+                opcode -= REQUIRED
                 if is_null(table, column):
                     status = NULL_VALUE
                     break
+            # LLVM makes a jump table of these comparisons: their order costs nothing.
+            if opcode == op.FIXED8:
                 values = get_field(table, column, VALUES)
                 store_be_8(output, position, load_le_i8(values, advance(table, column) * 8))
                 position += 8
             elif opcode == op.FIXED4:
-                if capacity - position < 4:
-                    status, need = FULL, 4
-                    break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 values = get_field(table, column, VALUES)
                 store_be_4(output, position, load_le_i4(values, advance(table, column) * 4))
                 position += 4
             elif opcode == op.STRING:
-                nullable = word(instructions, pc, op.NULLABLE)
                 if is_null(table, column):
-                    if not nullable:
-                        status = NULL_VALUE
-                        break
-                    if capacity - position < 1:
-                        status, need = FULL, 1
-                        break
                     store_1(output, position, 0)
                     position += 1
                     skip_item(table, column)
@@ -213,7 +197,7 @@ def execute(
                         start,
                         end,
                         get_field(table, column, DATA_END),
-                        nullable,
+                        word(instructions, pc, op.NULLABLE),
                     )
                     if at < 0:
                         status = BAD_TEXT
@@ -237,9 +221,6 @@ def execute(
                 store_1(output, position, 1 - null_value)
                 position += 1
             elif opcode == op.STRUCT:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 advance(table, column)
             elif opcode == op.SKIP:
                 need = word(instructions, pc, op.BYTES)
@@ -250,16 +231,12 @@ def execute(
                     store_1(output, position + index, word(instructions, pc, op.FILL))
                 position += need
             elif opcode == op.KEY_GROUP:
-                need = word(instructions, pc, op.BYTES)
-                if capacity - position < need:
-                    status = FULL
-                    break
                 group = load_le_i4(key_groups, row * 4)
-                if need == 1:
+                if word(instructions, pc, op.BYTES) == 1:
                     store_1(output, position, group)
                 else:
                     store_be_2(output, position, group)
-                position += need
+                position += word(instructions, pc, op.BYTES)
             elif opcode == op.SEGMENT:
                 while segment < word(instructions, pc, op.SEGMENT_NUMBER):
                     store_8(ends, (row * segments + segment) * 8, position)
@@ -272,9 +249,6 @@ def execute(
                 top -= 1
                 advance(table, column)
             elif opcode == op.LIST or opcode == op.MASKED_LIST or opcode == op.BLOCKS:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 start, end = text_bounds(table, column)
                 count = end - start
                 mask = (count + 7) // 8 if opcode == op.MASKED_LIST else np.int64(0)
@@ -301,29 +275,14 @@ def execute(
                     store_1(output, position + index, 0)
                 position += mask
             elif opcode == op.FIXED1 or opcode == op.BOOLEAN:
-                if capacity - position < 1:
-                    status, need = FULL, 1
-                    break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 store_1(output, position, byte_of(table, column))
                 advance(table, column)
                 position += 1
             elif opcode == op.FIXED2:
-                if capacity - position < 2:
-                    status, need = FULL, 2
-                    break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 values = get_field(table, column, VALUES)
                 store_be_2(output, position, load_le_i2(values, advance(table, column) * 2))
                 position += 2
             elif opcode == op.SWITCH or opcode == op.SWITCH_I4 or opcode == CHOOSE:
-                if capacity - position < 4:
-                    status, need = FULL, 4
-                    break
                 first = word(instructions, pc, op.TABLE)
                 case = find_case(table, cases, pool, first, word(instructions, pc, op.CASES))
                 if case < 0:
@@ -347,21 +306,12 @@ def execute(
                     break
                 skip_item(table, column)
             elif opcode == op.FIXED8_FLIPPED:
-                if capacity - position < 8:
-                    status, need = FULL, 8
-                    break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 values = get_field(table, column, VALUES)
                 store_be_8(output, position, load_le_i8(values, advance(table, column) * 8) ^ _MIN_I8)
                 position += 8
             elif opcode == op.MARK:
                 marked = position
             elif opcode == op.LENGTH_SUFFIX:
-                if capacity - position < 8:
-                    status, need = FULL, 8
-                    break
                 measured = position - marked
                 store_1(output, position, measured)
                 position += 1
@@ -373,9 +323,6 @@ def execute(
                 # The namespace follows, with a length of its own behind it.
                 marked = position
             elif opcode == op.BLOB or opcode == op.TEXT or opcode == op.REST or opcode == op.RAW_BYTES:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 start, end = text_bounds(table, column)
                 need = end - start + _TEXT_ROOM
                 if capacity - position < need:
@@ -393,9 +340,6 @@ def execute(
                 position += end - start
                 advance(table, column)
             elif opcode == op.DELIMITED:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 start, end = text_bounds(table, column)
                 if start == end:
                     advance(table, column)
@@ -405,9 +349,6 @@ def execute(
                 set_frame(stack, top, FRAME_LOOP, pc + 1)
                 set_frame(stack, top, FRAME_LEFT, end - start)
             elif opcode == op.DELIMITED_NEXT:
-                if capacity - position < 1:
-                    status, need = FULL, 1
-                    break
                 set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
                 if frame(stack, top, FRAME_LEFT) > 0:
                     store_1(output, position, _DELIMITER)
@@ -417,9 +358,6 @@ def execute(
                 top -= 1
                 advance(table, column)
             elif opcode == op.BLOCKS_NEXT:
-                if capacity - position < 1:
-                    status, need = FULL, 1
-                    break
                 set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
                 if frame(stack, top, FRAME_LEFT) > 0:
                     pc = frame(stack, top, FRAME_LOOP)
@@ -437,9 +375,6 @@ def execute(
                     pc = word(instructions, pc, op.BEHIND)
                     continue
             elif opcode == op.PRIMITIVES:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 width = word(instructions, pc, op.WIDTH)
                 start, end = text_bounds(table, column)
                 count = end - start
@@ -482,12 +417,6 @@ def execute(
                     break
                 advance(table, column)
             elif opcode == op.ENUM:
-                if capacity - position < 4:
-                    status, need = FULL, 4
-                    break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 first = word(instructions, pc, op.TABLE)
                 number = find_constant(table, column, pool, targets, first, word(instructions, pc, op.CASES))
                 if number < 0:
@@ -551,9 +480,6 @@ def execute(
                 pc = load_le_i8(cases, (case + CASE_TARGET) * 8)
                 continue
             elif opcode == op.UTF:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 start, end = text_bounds(table, column)
                 need = (end - start) * 2 + _TEXT_ROOM
                 if capacity - position < need:
@@ -567,12 +493,6 @@ def execute(
                 position = at
                 advance(table, column)
             elif opcode == op.CHAR:
-                if capacity - position < 2:
-                    status, need = FULL, 2
-                    break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 start, end = text_bounds(table, column)
                 if put_char(output, position, get_field(table, column, DATA), start, end):
                     status = OUT_OF_RANGE
@@ -581,9 +501,6 @@ def execute(
                 advance(table, column)
             elif opcode == op.BIG_INTEGER or opcode == op.BIG_DECIMAL:
                 if is_null(table, column):
-                    if capacity - position < 4:
-                        status, need = FULL, 4
-                        break
                     store_4(output, position, 0)
                     position += 4
                     skip_item(table, column)
@@ -601,9 +518,6 @@ def execute(
                     position = at
                     advance(table, column)
             elif opcode == op.MILLIS:
-                if capacity - position < 8:
-                    status, need = FULL, 8
-                    break
                 value = np.int64(_MIN_I8)
                 if not is_null(table, column):
                     values = get_field(table, column, VALUES)
@@ -616,9 +530,6 @@ def execute(
                 position += 8
                 advance(table, column)
             elif opcode == op.TIMESTAMP or opcode == op.INSTANT:
-                if capacity - position < 12:
-                    status, need = FULL, 12
-                    break
                 if is_null(table, column):
                     store_be_8(output, position, _MIN_I8)
                     store_be_4(output, position + 8, _MIN_I4 if opcode == op.INSTANT else 0)
@@ -633,9 +544,6 @@ def execute(
                 position += 12
                 advance(table, column)
             elif opcode == op.LOCAL_DATE or opcode == op.LOCAL_TIME or opcode == op.LOCAL_DATE_TIME:
-                if capacity - position < 13:
-                    status, need = FULL, 13
-                    break
                 missing = is_null(table, column)
                 cursor = get_field(table, column, CURSOR)
                 values = get_field(table, column, VALUES)
@@ -683,9 +591,6 @@ def execute(
                 if capacity - position < need:
                     status = FULL
                     break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 values = get_field(table, column, VALUES) + get_field(table, column, CURSOR) * 16
                 low = load_le_i8(values, 0)
                 high = load_le_i8(values, 8)
@@ -708,21 +613,12 @@ def execute(
                 position += count
                 advance(table, column)
             elif opcode == op.TIMESTAMP_DATA:
-                if capacity - position < 12:
-                    status, need = FULL, 12
-                    break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 value = load_le_i8(get_field(table, column, VALUES), advance(table, column) * 8)
                 millis, nanos = split_millis(value, word(instructions, pc, op.NANOS_A_UNIT))
                 store_be_8(output, position, millis)
                 store_be_4(output, position + 8, nanos)
                 position += 12
             elif opcode == op.BINARY:
-                if capacity - position < 4:
-                    status, need = FULL, 4
-                    break
                 top += 1
                 set_frame(stack, top, FRAME_PATCH, position)
                 position += 4
@@ -730,15 +626,9 @@ def execute(
                 set_frame(stack, top, FRAME_SLOTS, position)
                 set_frame(stack, top, FRAME_KIND, opcode)
             elif opcode == op.BINARY_SLOT or opcode == op.BINARY_KEYS or opcode == op.BINARY_VALUES:
-                if capacity - position < 4:
-                    status, need = FULL, 4
-                    break
                 patch = position
                 if opcode == op.BINARY_SLOT:
                     patch = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
-                elif is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 if opcode == op.BINARY_KEYS:
                     position += 4
                 top += 1
@@ -747,9 +637,6 @@ def execute(
                 set_frame(stack, top, FRAME_SLOTS, position)
                 set_frame(stack, top, FRAME_KIND, opcode)
             elif opcode == op.BINARY_END:
-                if capacity - position < 8:
-                    status, need = FULL, 8
-                    break
                 region = frame(stack, top, FRAME_REGION)
                 patch = frame(stack, top, FRAME_PATCH)
                 kind = frame(stack, top, FRAME_KIND)
@@ -795,16 +682,10 @@ def execute(
                     pc = word(instructions, pc, op.BEHIND)
                     continue
             elif opcode == op.SLOT8:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES)
                 store_8(output, slot, load_le_i8(values, advance(table, column) * 8))
             elif opcode == op.SLOT4:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES)
                 value = load_le_i4(values, get_field(table, column, CURSOR) * 4)
@@ -815,23 +696,14 @@ def execute(
                 store_4(output, slot, value)
                 advance(table, column)
             elif opcode == op.SLOT2:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES)
                 store_2(output, slot, load_le_i2(values, advance(table, column) * 2))
             elif opcode == op.SLOT1:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
                 store_1(output, slot, byte_of(table, column))
                 advance(table, column)
             elif opcode == op.SLOT_TEXT or opcode == op.SLOT_BYTES:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
                 start, end = text_bounds(table, column)
                 data = get_field(table, column, DATA)
@@ -854,12 +726,6 @@ def execute(
                         position += 1
                 advance(table, column)
             elif opcode == op.SLOT_DECIMAL:
-                if capacity - position < _LARGE_DECIMAL_BYTES:
-                    status, need = FULL, _LARGE_DECIMAL_BYTES
-                    break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES) + get_field(table, column, CURSOR) * 16
                 low = load_le_i8(values, 0)
@@ -879,12 +745,6 @@ def execute(
                     position += _LARGE_DECIMAL_BYTES
                 advance(table, column)
             elif opcode == op.SLOT_TIMESTAMP:
-                if capacity - position < 8:
-                    status, need = FULL, 8
-                    break
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
                 value = load_le_i8(get_field(table, column, VALUES), advance(table, column) * 8)
                 millis, nanos = split_millis(value, word(instructions, pc, op.NANOS_A_UNIT))
@@ -893,9 +753,6 @@ def execute(
                 store_8(output, position, millis)
                 position += 8
             elif opcode == op.ARRAY:
-                if is_null(table, column):
-                    status = NULL_VALUE
-                    break
                 start, end = text_bounds(table, column)
                 count = end - start
                 header = 4 + (count + 31) // 32 * 4
