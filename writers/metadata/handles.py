@@ -30,10 +30,12 @@ from readers.metadata import (
     KeyGroupsStateHandle,
     MergedInputChannelStateHandle,
     MergedResultSubpartitionStateHandle,
+    Offsets,
     OperatorStreamStateHandle,
     RelativeFileStateHandle,
     ResultSubpartitionStateHandle,
     SegmentFileStateHandle,
+    StateChange,
     StateMetaInfo,
     StreamStateHandle,
 )
@@ -76,7 +78,7 @@ def write_channel(output: DataOutput, handle: ChannelStateHandle, *, tagged: boo
             "expected _metadata version 6 for merged channel state, found an older version: take an aligned savepoint"
         )
     else:
-        _write_one_channel(output, handle)
+        _write_parts(output, handle, _ONE_CHANNEL)
 
 
 def _write_tagged(output: DataOutput, handle: object, table: dict[type, _Layout]) -> None:
@@ -88,82 +90,26 @@ def _write_tagged(output: DataOutput, handle: object, table: dict[type, _Layout]
         raise UnwritableError(
             f"expected one of {', '.join(kind.__name__ for kind in table)}, found {type(handle).__name__}"
         )
-    layout(output, handle)
+    tag, parts = layout
+    output.u1(tag(handle) if callable(tag) else tag)
+    _write_parts(output, handle, parts)
 
 
-# --- streams ---
+def _write_parts(output: DataOutput, handle: object, parts: _Parts) -> None:
+    """Write the fields of a handle in their order; one that is None belongs to a later tag."""
+    for write, field in parts:
+        value = getattr(handle, field)
+        if value is not None or write in _WRITES_NONE:
+            write(output, value)
 
 
-def _write_byte_stream(output: DataOutput, handle: ByteStreamStateHandle) -> None:
-    output.u1(1)
-    output.utf(handle.handle_name)
-    output.blob(handle.data)
-
-
-def _write_file_stream(output: DataOutput, handle: FileStateHandle) -> None:
-    output.u1(2)
-    output.i8(handle.state_size)
-    output.utf(handle.file_path)
-
-
-def _write_relative_stream(output: DataOutput, handle: RelativeFileStateHandle) -> None:
-    output.u1(6)
-    output.utf(handle.relative_path)
-    output.i8(handle.state_size)
-
-
-def _write_segment(output: DataOutput, handle: SegmentFileStateHandle) -> None:
-    output.u1(15)
-    output.i8(handle.start_pos)
-    output.i8(handle.state_size)
-    output.i4(_SCOPES[handle.state_scope])
-    output.utf(handle.file_path)
-    output.utf(handle.logical_file_id)
-
-
-def _write_empty_segment(output: DataOutput, handle: EmptySegmentFileStateHandle) -> None:
-    output.u1(16)
-
-
-# --- keyed state ---
+def _write_scope(output: DataOutput, scope: CheckpointedStateScope) -> None:
+    output.i4(_SCOPES[scope])
 
 
 def _write_range(output: DataOutput, key_groups: KeyGroupRange) -> None:
     output.i4(key_groups.start)
     output.i4(key_groups.number_of_key_groups)
-
-
-def _write_key_groups(output: DataOutput, handle: KeyGroupsStateHandle) -> None:
-    output.u1(3 if handle.state_handle_id is None else 12)
-    _write_key_groups_body(output, handle)
-    if handle.state_handle_id is not None:
-        output.utf(handle.state_handle_id)
-
-
-def _write_savepoint_key_groups(output: DataOutput, handle: KeyGroupsSavepointStateHandle) -> None:
-    output.u1(7)
-    _write_key_groups_body(output, handle)
-
-
-def _write_key_groups_body(output: DataOutput, handle: KeyGroupsStateHandle) -> None:
-    _write_range(output, handle.key_group_range)
-    output.offsets(handle.offsets)
-    write_stream(output, handle.delegate)
-
-
-def _write_incremental(output: DataOutput, handle: IncrementalRemoteKeyedStateHandle) -> None:
-    is_v2 = handle.state_handle_id is not None and handle.checkpointed_size is not None
-    output.u1(11 if is_v2 else 5)
-    output.i8(handle.checkpoint_id)
-    output.utf(handle.backend_identifier)
-    _write_range(output, handle.key_group_range)
-    if handle.checkpointed_size is not None:
-        output.i8(handle.checkpointed_size)
-    write_stream(output, handle.meta_state_handle)
-    _write_files(output, handle.shared_state)
-    _write_files(output, handle.private_state)
-    if handle.state_handle_id is not None:
-        output.utf(handle.state_handle_id)
 
 
 def _write_files(output: DataOutput, files: tuple[HandleAndLocalPath, ...]) -> None:
@@ -173,73 +119,29 @@ def _write_files(output: DataOutput, files: tuple[HandleAndLocalPath, ...]) -> N
         write_stream(output, file.handle)
 
 
-# --- changelog ---
+def _write_handles(output: DataOutput, handles: tuple[KeyedStateHandle, ...]) -> None:
+    output.i4(len(handles))
+    for keyed in handles:
+        write_keyed_state(output, keyed)
 
 
-def _write_changelog(output: DataOutput, handle: ChangelogStateBackendHandle) -> None:
-    output.u1(8 if handle.checkpoint_id is None else 14)
-    _write_range(output, handle.key_group_range)
-    _write_optional_i8(output, handle.checkpointed_size)
-    for handles in (handle.materialized, handle.non_materialized):
-        output.i4(len(handles))
-        for keyed in handles:
-            write_keyed_state(output, keyed)
-    _write_optional_i8(output, handle.materialization_id)
-    _write_optional_i8(output, handle.checkpoint_id)
-    _write_optional_utf(output, handle.state_handle_id)
-
-
-def _write_changelog_bytes(output: DataOutput, handle: InMemoryChangelogStateHandle) -> None:
-    output.u1(9)
-    _write_range(output, handle.key_group_range)
-    output.i8(handle.from_sequence_number)
-    output.i8(handle.to_sequence_number)
-    output.i4(len(handle.changes))
-    for change in handle.changes:
+def _write_changes(output: DataOutput, changes: tuple[StateChange, ...]) -> None:
+    output.i4(len(changes))
+    for change in changes:
         output.i4(change.key_group)
         output.blob(change.change)
-    _write_optional_utf(output, handle.state_handle_id)
 
 
-def _write_changelog_files(output: DataOutput, handle: ChangelogStateHandleStreamImpl) -> None:
-    output.u1(10 if handle.storage_identifier is None else 13)
-    _write_range(output, handle.key_group_range)
-    output.i4(len(handle.handles_and_offsets))
-    for stream, offset in handle.handles_and_offsets:
+def _write_streams(output: DataOutput, streams: tuple[tuple[StreamStateHandle, int], ...]) -> None:
+    output.i4(len(streams))
+    for stream, offset in streams:
         output.i8(offset)
         write_stream(output, stream)
-    output.i8(handle.state_size)
-    _write_optional_i8(output, handle.checkpointed_size)
-    _write_optional_utf(output, handle.state_handle_id)
-    _write_optional_utf(output, handle.storage_identifier)
 
 
-def _write_optional_i8(output: DataOutput, value: int | None) -> None:
-    if value is not None:
-        output.i8(value)
-
-
-def _write_optional_utf(output: DataOutput, text: str | None) -> None:
-    if text is not None:
-        output.utf(text)
-
-
-# --- operator state ---
-
-
-def _write_operator_stream(output: DataOutput, handle: OperatorStreamStateHandle) -> None:
-    output.u1(4)
-    _write_meta_infos(output, handle.state_meta_infos)
-    write_stream(output, handle.delegate)
-
-
-def _write_merged_operator_stream(output: DataOutput, handle: FileMergingOperatorStreamStateHandle) -> None:
-    output.u1(17)
-    _write_meta_infos(output, handle.state_meta_infos)
-    output.utf(handle.task_owned_directory)
-    output.utf(handle.shared_directory)
-    output.boolean(handle.empty)
-    write_stream(output, handle.delegate)
+def _write_counted(output: DataOutput, offsets: Offsets) -> None:
+    output.i4(len(offsets))
+    output.offsets(offsets)
 
 
 def _write_meta_infos(output: DataOutput, infos: tuple[StateMetaInfo, ...]) -> None:
@@ -247,92 +149,91 @@ def _write_meta_infos(output: DataOutput, infos: tuple[StateMetaInfo, ...]) -> N
     for info in infos:
         output.utf(info.name)
         output.u1(info.distribution_mode)
-        output.i4(len(info.offsets))
-        output.offsets(info.offsets)
+        _write_counted(output, info.offsets)
 
 
-# --- channel state ---
-
-
-def _write_input_channel(output: DataOutput, handle: ChannelStateHandle) -> None:
-    output.u1(1)
-    _write_one_channel(output, handle)
-
-
-def _write_result_subpartition(output: DataOutput, handle: ChannelStateHandle) -> None:
-    output.u1(2)
-    _write_one_channel(output, handle)
-
-
-def _write_one_channel(output: DataOutput, handle: ChannelStateHandle) -> None:
-    (channel,) = handle.channels
-    if handle.subtask_index is not None:
-        output.i4(handle.subtask_index)
+def _write_only_channel(output: DataOutput, channels: tuple[ChannelOffsets, ...]) -> None:
+    (channel,) = channels
     output.i4(channel.first)
     output.i4(channel.second)
-    output.i4(len(channel.offsets))
-    output.offsets(channel.offsets)
-    output.i8(handle.state_size)
-    write_stream(output, handle.delegate)
+    _write_counted(output, channel.offsets)
 
 
-def _write_merged_inputs(output: DataOutput, handle: ChannelStateHandle) -> None:
-    output.u1(3)
-    _write_merged_channels(output, handle)
-
-
-def _write_merged_results(output: DataOutput, handle: ChannelStateHandle) -> None:
-    output.u1(4)
-    _write_merged_channels(output, handle)
-
-
-def _write_merged_channels(output: DataOutput, handle: ChannelStateHandle) -> None:
-    assert handle.subtask_index is not None
-    output.i4(handle.subtask_index)
-    output.i8(handle.state_size)
-    write_stream(output, handle.delegate)
+def _write_framed_channels(output: DataOutput, channels: tuple[ChannelOffsets, ...]) -> None:
     frame = DataOutput()
-    frame.i4(len(handle.channels))
-    for channel in handle.channels:
-        _write_channel_offsets(frame, channel)
+    frame.i4(len(channels))
+    for channel in channels:
+        frame.i4(channel.first)
+        frame.i4(channel.second)
+        frame.i8(channel.state_size)
+        _write_counted(frame, channel.offsets)
     output.blob(frame.data)
 
 
-def _write_channel_offsets(frame: DataOutput, channel: ChannelOffsets) -> None:
-    frame.i4(channel.first)
-    frame.i4(channel.second)
-    frame.i8(channel.state_size)
-    frame.i4(len(channel.offsets))
-    frame.offsets(channel.offsets)
+def _incremental_tag(handle: IncrementalRemoteKeyedStateHandle) -> int:
+    return 5 if handle.state_handle_id is None or handle.checkpointed_size is None else 11
 
 
-_Layout = Callable[[DataOutput, Any], None]
+_Parts = tuple[tuple[Callable[[DataOutput, Any], None], str], ...]
+_Layout = tuple[int | Callable[[Any], int], _Parts]
+"""The tag, and in their order the fields, each with what writes it."""
+
+_I4, _I8, _UTF = DataOutput.i4, DataOutput.i8, DataOutput.utf
+_WRITES_NONE = frozenset({write_stream})
+_RANGE = (_write_range, "key_group_range")
+_ID = (_UTF, "state_handle_id")
+_DELEGATE = (write_stream, "delegate")
+_META_INFOS = (_write_meta_infos, "state_meta_infos")
+_KEY_GROUPS: _Parts = (_RANGE, (DataOutput.offsets, "offsets"), _DELEGATE)
+_ONE_CHANNEL: _Parts = (
+    (_I4, "subtask_index"), (_write_only_channel, "channels"), (_I8, "state_size"), _DELEGATE,
+)  # fmt: skip
+_MERGED_CHANNELS: _Parts = (
+    (_I4, "subtask_index"), (_I8, "state_size"), _DELEGATE, (_write_framed_channels, "channels"),
+)  # fmt: skip
 
 _STREAMS: dict[type, _Layout] = {
-    ByteStreamStateHandle: _write_byte_stream,
-    FileStateHandle: _write_file_stream,
-    RelativeFileStateHandle: _write_relative_stream,
-    SegmentFileStateHandle: _write_segment,
-    EmptySegmentFileStateHandle: _write_empty_segment,
-}
+    ByteStreamStateHandle: (1, ((_UTF, "handle_name"), (DataOutput.blob, "data"))),
+    FileStateHandle: (2, ((_I8, "state_size"), (_UTF, "file_path"))),
+    RelativeFileStateHandle: (6, ((_UTF, "relative_path"), (_I8, "state_size"))),
+    SegmentFileStateHandle: (15, (
+        (_I8, "start_pos"), (_I8, "state_size"), (_write_scope, "state_scope"), (_UTF, "file_path"),
+        (_UTF, "logical_file_id"),
+    )),
+    EmptySegmentFileStateHandle: (16, ()),
+}  # fmt: skip
 
 _KEYED: dict[type, _Layout] = {
-    KeyGroupsStateHandle: _write_key_groups,
-    KeyGroupsSavepointStateHandle: _write_savepoint_key_groups,
-    IncrementalRemoteKeyedStateHandle: _write_incremental,
-    ChangelogStateBackendHandle: _write_changelog,
-    InMemoryChangelogStateHandle: _write_changelog_bytes,
-    ChangelogStateHandleStreamImpl: _write_changelog_files,
-}
+    KeyGroupsStateHandle: (lambda handle: 3 if handle.state_handle_id is None else 12, (*_KEY_GROUPS, _ID)),
+    KeyGroupsSavepointStateHandle: (7, _KEY_GROUPS),
+    IncrementalRemoteKeyedStateHandle: (_incremental_tag, (
+        (_I8, "checkpoint_id"), (_UTF, "backend_identifier"), _RANGE, (_I8, "checkpointed_size"),
+        (write_stream, "meta_state_handle"), (_write_files, "shared_state"), (_write_files, "private_state"), _ID,
+    )),
+    ChangelogStateBackendHandle: (lambda handle: 8 if handle.checkpoint_id is None else 14, (
+        _RANGE, (_I8, "checkpointed_size"), (_write_handles, "materialized"),
+        (_write_handles, "non_materialized"), (_I8, "materialization_id"), (_I8, "checkpoint_id"), _ID,
+    )),
+    InMemoryChangelogStateHandle: (9, (
+        _RANGE, (_I8, "from_sequence_number"), (_I8, "to_sequence_number"), (_write_changes, "changes"), _ID,
+    )),
+    ChangelogStateHandleStreamImpl: (lambda handle: 10 if handle.storage_identifier is None else 13, (
+        _RANGE, (_write_streams, "handles_and_offsets"), (_I8, "state_size"), (_I8, "checkpointed_size"),
+        _ID, (_UTF, "storage_identifier"),
+    )),
+}  # fmt: skip
 
 _OPERATOR: dict[type, _Layout] = {
-    OperatorStreamStateHandle: _write_operator_stream,
-    FileMergingOperatorStreamStateHandle: _write_merged_operator_stream,
-}
+    OperatorStreamStateHandle: (4, (_META_INFOS, _DELEGATE)),
+    FileMergingOperatorStreamStateHandle: (17, (
+        _META_INFOS, (_UTF, "task_owned_directory"), (_UTF, "shared_directory"), (DataOutput.boolean, "empty"),
+        _DELEGATE,
+    )),
+}  # fmt: skip
 
 _CHANNELS: dict[type, _Layout] = {
-    InputChannelStateHandle: _write_input_channel,
-    ResultSubpartitionStateHandle: _write_result_subpartition,
-    MergedInputChannelStateHandle: _write_merged_inputs,
-    MergedResultSubpartitionStateHandle: _write_merged_results,
+    InputChannelStateHandle: (1, _ONE_CHANNEL),
+    ResultSubpartitionStateHandle: (2, _ONE_CHANNEL),
+    MergedInputChannelStateHandle: (3, _MERGED_CHANNELS),
+    MergedResultSubpartitionStateHandle: (4, _MERGED_CHANNELS),
 }
