@@ -62,8 +62,7 @@ def operator_finding(old: JobOperator, new: Job, *, allow_non_restored: bool) ->
         return None
     if allow_non_restored:
         return GraphFinding(
-            rule=OPERATOR_DROPPED,
-            message=f"the new job has no operator {old.title}: its state is dropped",
+            rule=OPERATOR_DROPPED, message=f"the new job has no operator {old.title}: its state is dropped"
         )
     return GraphFinding(
         rule=OPERATOR_MISSING,

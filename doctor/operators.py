@@ -7,15 +7,7 @@ from dataclasses import replace
 
 from doctor.graph import GraphFinding, identity_risks, operator_finding, parallelism_finding
 from doctor.job import Fact, Job, JobOperator, JobState
-from doctor.report import (
-    OperatorVerdict,
-    Outcome,
-    Risk,
-    Severity,
-    StateOutcome,
-    StateVerdict,
-    worst,
-)
+from doctor.report import OperatorVerdict, Outcome, Risk, Severity, StateOutcome, StateVerdict, worst
 from doctor.rules.context import Context
 from doctor.rules.rule import Effect, Finding, caution_of, risk_of
 from doctor.rules.states import (

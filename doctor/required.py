@@ -8,13 +8,7 @@ from collections.abc import Iterator
 from doctor.job import Job, JobOperator
 from doctor.report import RequiredClass
 from doctor.rules.context import KnownClasses, walk
-from readers import (
-    EnumSerializer,
-    KryoSerializer,
-    OpaqueSerializer,
-    PojoSerializer,
-    Serializer,
-)
+from readers import EnumSerializer, KryoSerializer, OpaqueSerializer, PojoSerializer, Serializer
 
 _CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[\w$]+)*")
 # Classes of the JDK, of Flink and of Scala are not in the jar of a job.

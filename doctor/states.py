@@ -53,14 +53,7 @@ from doctor.rules.upgrade import (
     old_type,
 )
 from doctor.samples import with_gone_classes, with_samples
-from readers import (
-    EnumSerializer,
-    KryoSerializer,
-    PojoSerializer,
-    Serializer,
-    StateKind,
-    TtlSerializer,
-)
+from readers import EnumSerializer, KryoSerializer, PojoSerializer, Serializer, StateKind, TtlSerializer
 
 _FIRST_WITH_TTL_MIGRATION = 2
 _FIRST_WITHOUT_SCALA = 2

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW, UNDECODED
@@ -61,7 +62,8 @@ class PlacedRows:
 
     def __post_init__(self) -> None:
         if self.path is None:
-            object.__setattr__(self, "rows", pa.Table.from_batches(_sorted(self.rows), self.rows.schema))
+            batches = map(_sorted_batch, self.rows.to_batches())
+            object.__setattr__(self, "rows", pa.Table.from_batches(batches, self.rows.schema))
         _check_unique(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -230,10 +232,7 @@ class GroupChanges:
 
     def _numbers_of(self, kind: type[PlacedRows]) -> NDArray[np.int64]:
         found = [_numbers(rows, ROW) for layer, rows in self.layers if isinstance(layer, kind)]
-        # The numbers of a layer ascend, and none comes twice.
-        return (
-            found[0] if len(found) == 1 else np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
-        )
+        return united(found)
 
     def applied(self, rows: pa.Table) -> pa.Table:
         """Return rows after all changes: see `StateChanges.applied`."""
@@ -275,7 +274,7 @@ class _Rows:
         positions, found = _positions(_numbers(self.table, ROW), _numbers(changes, ROW))
         if not len(positions):
             return
-        news = {path: _column(changes, str(index)).take(found) for index, path in enumerate(paths)}
+        news = {path: array_of(changes, str(index)).take(found) for index, path in enumerate(paths)}
         is_accessed = any(path[0] == "value" for path in paths) and (_TTL,) not in paths
         if is_accessed and _TTL in self.table.schema.names:
             news[(_TTL,)] = self._now(len(positions))
@@ -286,7 +285,7 @@ class _Rows:
         for path, values in news.items():
             name = path[0]
             if name in self.table.schema.names:
-                column = _replaced(_column(self.table, name), positions, values, path, 1)
+                column = _replaced(array_of(self.table, name), positions, values, path, 1)
                 self._set(name, column)
 
     def remove(self, changes: pa.Table) -> None:
@@ -308,7 +307,7 @@ class _Rows:
             return
         # An element with an index stands before the one that had it; without, or with one past the end, it is the last.
         lists = np.concatenate([self._lists, self._lists_of_added(before)])
-        indexes = _column(self.table, _INDEX)
+        indexes = array_of(self.table, _INDEX)
         places = indexes.fill_null(np.iinfo(np.int32).max).to_numpy()
         is_old = np.arange(len(lists)) < before
         order = np.lexsort((is_old, places, lists))
@@ -322,7 +321,7 @@ class _Rows:
         names = [name for name in ("key", "namespace") if name in self.table.schema.names]
         if not names:
             return np.zeros(self.table.num_rows - before, dtype=np.int64)
-        same = identities([_column(self.table, name) for name in names])
+        same = identities([array_of(self.table, name) for name in names])
         numbers = np.full(int(same.max()) + 1 if len(same) else 0, -1, dtype=np.int64)
         numbers[same[:before]] = self._lists
         missing = numbers < 0
@@ -339,15 +338,15 @@ class _Rows:
         starts = np.flatnonzero(np.append(True, self._lists[1:] != self._lists[:-1])[:length])
         counts = np.diff(np.append(starts, length))
         numbers = pa.array((np.arange(length) - np.repeat(starts, counts)).astype(np.int32))
-        unknown = _column(self.table, _INDEX).is_null() if UNDECODED in self.table.schema.names else None
-        self._set(_INDEX, numbers if unknown is None else _with_nulls(numbers, unknown))
+        unknown = array_of(self.table, _INDEX).is_null() if UNDECODED in self.table.schema.names else None
+        self._set(_INDEX, numbers if unknown is None else pc.if_else(unknown, None, numbers))
 
     def _conformed(self, changes: pa.Table) -> pa.Table:
         """Return added rows with the columns of the table."""
         arrays = []
         for column in self.table.schema:
             if column.name in changes.schema.names:
-                array = fitted(_column(changes, column.name), column.type, (column.name,))
+                array = fitted(array_of(changes, column.name), column.type, (column.name,))
             elif column.name == KEY_GROUP:
                 array = pa.array(np.full(changes.num_rows, self._group, dtype=np.int32))
             else:
@@ -370,13 +369,9 @@ def _lists_of(rows: pa.Table) -> NDArray[np.int64] | None:
     if _INDEX not in rows.schema.names:
         return None
     # An element whose bytes are not decoded has no index: it stands for its list, or for the rest of the list before it.
-    indexes = _column(rows, _INDEX).fill_null(0).to_numpy()
+    indexes = array_of(rows, _INDEX).fill_null(0).to_numpy()
     numbers: NDArray[np.int64] = np.cumsum(indexes == 0, dtype=np.int64) - 1
     return np.maximum(numbers, 0)
-
-
-def _with_nulls(array: pa.Array, nulls: pa.Array) -> pa.Array:
-    return pa.array(np.asarray(array), mask=np.asarray(nulls))
 
 
 def _replaced(
@@ -414,16 +409,19 @@ def _positions(
     return places[found], found
 
 
-def _column(rows: pa.Table, name: str) -> pa.Array:
+def united(numbers: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the numbers of rows of several layers, ascending: in each they ascend, and none comes twice."""
+    if len(numbers) == 1:
+        return numbers[0]
+    return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *numbers]))
+
+
+def array_of(rows: pa.Table, name: str) -> pa.Array:
     """Return a column of rows in one piece."""
     column = rows.column(name)
-    return (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else column.combine_chunks()
-        if column.num_chunks
-        else pa.nulls(0, column.type)
-    )
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)])
 
 
 def _numbers(rows: pa.Table | pa.RecordBatch, name: str) -> NDArray[Any]:
@@ -471,13 +469,8 @@ class _GroupIndex:
         return np.unique(self.groups[1:][self.groups[1:] == self.groups[:-1]])
 
 
-def _sorted(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Yield batches, each sorted by place."""
-    for batch in rows.to_batches():
-        yield _sorted_batch(batch)
-
-
 def _sorted_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch sorted by place."""
     groups, numbers = _numbers(batch, GROUP), _numbers(batch, ROW)
     before, after = slice(None, -1), slice(1, None)
     rises = (groups[after] > groups[before]) | (
@@ -495,9 +488,8 @@ def _check_unique(layer: PlacedRows) -> None:
     for batch in layer.rows.select([GROUP, ROW]).to_batches():
         _check_differ(_numbers(batch, GROUP), _numbers(batch, ROW))
     for group in layer._index.scattered.tolist():
-        numbers = [
-            _numbers(layer.rows.slice(start, length), ROW) for start, length in layer._index.pieces(group)
-        ]
+        pieces = layer._index.pieces(group)
+        numbers = [_numbers(layer.rows.slice(start, length), ROW) for start, length in pieces]
         merged = np.sort(np.concatenate(numbers))
         _check_differ(np.full(len(merged), group, dtype=np.int32), merged)
 

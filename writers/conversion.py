@@ -20,17 +20,16 @@ import pyarrow as pa
 from readers import (
     KRYO_2_24,
     ROW_KIND,
-    ColumnTree,
     KryoSerializer,
     ListSerializer,
     MapSerializer,
     NullableSerializer,
     PojoSerializer,
-    Program,
     RowSerializer,
     Serializer,
     TupleSerializer,
 )
+from writers.encode.equality import value_program
 from writers.encode.fitting import fitted
 from writers.errors import RefusedEditError, UnencodableValueError
 from writers.kryo.typed import typed_reader
@@ -44,11 +43,8 @@ _INSERT = "+I"
 
 def kept_type(serializer: Serializer) -> pa.DataType:
     """Return the type of a column whose objects are bytes, as `StatePart.entries` yields it."""
-    tree = ColumnTree(pa.struct([pa.field("value", serializer.arrow())]))
-    program = Program(tree)
-    with program.field(0, "value"):
-        serializer.emit(program)
-    return tree.with_bytes(program.finish().objects).root.field("value").type
+    tree, code = value_program(serializer)
+    return tree.with_bytes(code.objects).root.field("value").type
 
 
 def holds_objects(serializer: Serializer) -> bool:

@@ -13,13 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from readers import SavepointLocation, operator_header_of
-from readers.metadata import (
-    Mode,
-    OperatorState,
-    OperatorStreamStateHandle,
-    SavepointMetadata,
-    StateMetaInfo,
-)
+from readers.metadata import Mode, OperatorState, OperatorStreamStateHandle, SavepointMetadata, StateMetaInfo
 from writers.edits import Edit, NewBytes, find_operator, with_operator
 from writers.errors import RefusedEditError, UnwritableError
 from writers.headers import OPERATOR_VERSIONS, RegisteredState, registered_state, write_operator_header

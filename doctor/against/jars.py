@@ -248,9 +248,7 @@ class _Model:
     def _again(self, state: JobState) -> JobState:
         """Return a state as it is, with the classes of the jar."""
         entry = replace(
-            state.entry,
-            map_key=self._tree(state.entry.map_key),
-            value=self._tree(state.entry.value),
+            state.entry, map_key=self._tree(state.entry.map_key), value=self._tree(state.entry.value)
         )
         return replace(state, entry=entry)
 

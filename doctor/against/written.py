@@ -25,10 +25,7 @@ class SourceAgainst(Against):
     """
 
     def __init__(
-        self,
-        source: Savepoint,
-        operator_ids: Mapping[str, str | None],
-        retyped: frozenset[tuple[str, str]],
+        self, source: Savepoint, operator_ids: Mapping[str, str | None], retyped: frozenset[tuple[str, str]]
     ) -> None:
         self._source = source.without_jars
         self._operator_ids = operator_ids

@@ -65,10 +65,7 @@ _SUPERTYPES: dict[str, set[str]] = {
 
 
 def is_assignable(
-    old: Serializer,
-    new: Serializer,
-    declared: str | None,
-    extends: Callable[[str, str], bool | None],
+    old: Serializer, new: Serializer, declared: str | None, extends: Callable[[str, str], bool | None]
 ) -> bool:
     """Return whether values that `old` decodes can be assigned to a field whose type `new` serializes.
 

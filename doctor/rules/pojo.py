@@ -10,15 +10,7 @@ from __future__ import annotations
 from doctor.rules import types
 from doctor.rules.assignment import is_assignable
 from doctor.rules.context import Comparison, Context, Path, found, joined, walk
-from doctor.rules.rule import (
-    FAILS_REGISTER,
-    FAILS_RESTORE,
-    FINE,
-    LOSES,
-    RISK,
-    Rule,
-    Verdict,
-)
+from doctor.rules.rule import FAILS_REGISTER, FAILS_RESTORE, FINE, LOSES, RISK, Rule, Verdict
 from doctor.rules.types import class_changed
 from readers import EnumSerializer, PojoField, PojoSerializer, Serializer
 

@@ -8,12 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from readers import SavepointLocation, key_groups_of_subtask, operator_id_of
-from readers.metadata import (
-    KeyGroupRange,
-    OperatorState,
-    SavepointMetadata,
-    SubtaskState,
-)
+from readers.metadata import KeyGroupRange, OperatorState, SavepointMetadata, SubtaskState
 from writers.creation.elements import CollectedElements
 from writers.creation.spool import SpooledEntries
 from writers.creation.streams import extended_operator_state, new_operator_state

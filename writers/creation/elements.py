@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from readers import SUBTASK, StateKind, operator_program
 from writers.creation.states import NewState
-from writers.encode.encoder import Encoded, Encoder
+from writers.encode.encoder import Encoder
 from writers.errors import UnencodableValueError
 
 # Flink holds operator state in the memory of its tasks, so whole states are small.
@@ -63,7 +63,7 @@ class CollectedElements:
             raise UnencodableValueError(
                 f"expected at most {_MOST_BYTES >> 20} MiB of operator state in {self.state.name}, which Flink holds in memory"
             )
-        self._batches.append((binary_array(encoded), self._subtasks(rows)))
+        self._batches.append((encoded.array(), self._subtasks(rows)))
         if self.is_broadcast:
             self._check_keys(rows.column("map_key"))
         self.rows += rows.num_rows
@@ -88,7 +88,7 @@ class CollectedElements:
     def _check_keys(self, keys: pa.Array) -> None:
         """Check that no key of a broadcast state comes twice."""
         encoder = Encoder.of(self.state.types["map_key"])
-        self._keys.append(binary_array(encoder.encode(pa.record_batch([keys], ["value"]))))
+        self._keys.append(encoder.encode(pa.record_batch([keys], ["value"])).array())
         found = pa.chunked_array(self._keys)
         if pc.count_distinct(found).as_py() < len(found):
             twice = pc.value_counts(found)
@@ -107,14 +107,8 @@ class CollectedElements:
         return pa.chunked_array([pa.array([self.rows.to_bytes(4, "big") + entries], pa.large_binary())])
 
 
-def binary_array(encoded: Encoded) -> pa.LargeBinaryArray:
-    """Return entries of one segment as an array."""
-    buffers = [None, pa.py_buffer(encoded.offsets), pa.py_buffer(encoded.data)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(encoded), buffers)
-
-
 def joined(elements: pa.LargeBinaryArray) -> memoryview:
     """Return the bytes of all elements, one after the other."""
-    first, last = (elements.offset, elements.offset + len(elements))
+    first, last = elements.offset, elements.offset + len(elements)
     offsets = np.frombuffer(elements.buffers()[1], dtype=np.int64)
     return memoryview(elements.buffers()[2] or b"")[offsets[first] : offsets[last]]

@@ -12,16 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from readers import (
-    kernel,
-    load_i4,
-    load_le_i8,
-    load_u1,
-    store_1,
-    store_8,
-    store_be_4,
-    subroutine,
-)
+from readers import kernel, load_i4, load_le_i8, load_u1, store_1, store_8, store_be_4, subroutine
 from writers.encode.encoder import Encoded
 from writers.encode.machine.text import copy_bytes
 

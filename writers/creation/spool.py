@@ -162,16 +162,7 @@ class SpooledEntries:
             entries={name: self.state.entry},
             max_parallelism=self.max_parallelism,
         )
-        starts, ends = run.bounds()
-        chosen = slice(number, number + 1)
-        page = Page(
-            data=run.data,
-            starts=starts[chosen],
-            ends=ends[chosen],
-            key_groups=np.array([group], dtype=np.int32),
-            subtask=0,
-            path="",
-        )
+        page = Page.of(run.data, run.bounds(), group, 0, "").slice(number, number + 1)
         part = StatePart(source=source, name=name, entry=self.state.entry)
         (batch,) = part.decoded(iter([page]))
         columns = dict(zip(self._encoder.schema.names, batch.arrays, strict=True))

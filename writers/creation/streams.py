@@ -70,9 +70,7 @@ def extended_operator_state(
     return _handle(output, kept, states, subtask)
 
 
-def _registered(
-    states: Sequence[CollectedElements],
-) -> tuple[list[RegisteredState], list[RegisteredState]]:
+def _registered(states: Sequence[CollectedElements]) -> tuple[list[RegisteredState], list[RegisteredState]]:
     """Return the registrations of list states, and those of broadcast states."""
     return (
         [one.state.registered() for one in states if not one.is_broadcast],
@@ -81,10 +79,7 @@ def _registered(
 
 
 def _handle(
-    output: DataOutput,
-    infos: tuple[StateMetaInfo, ...],
-    states: Sequence[CollectedElements],
-    subtask: int,
+    output: DataOutput, infos: tuple[StateMetaInfo, ...], states: Sequence[CollectedElements], subtask: int
 ) -> OperatorStreamStateHandle:
     """Append the elements of new states, and return the handle of all."""
     added = []

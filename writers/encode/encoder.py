@@ -15,24 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import NO_COLUMN, Batch, Code, ColumnTree, Program, Serializer, StatePart
+from readers import NO_COLUMN, Batch, Code, ColumnTree, Serializer, StatePart
 from readers import instructions as op
 from writers.encode.columns import Columns
-from writers.encode.equality import same_entries
+from writers.encode.equality import same_entries, value_program
 from writers.encode.fitting import fitted
 from writers.encode.losses import refusals
 from writers.encode.machine import execute as machine
 from writers.encode.machine.frames import FRAME_WORDS
-from writers.encode.machine.registers import (
-    COLUMN,
-    DETAIL,
-    PC,
-    POSITION,
-    REGISTERS,
-    ROOM,
-    ROW,
-    STATUS,
-)
+from writers.encode.machine.registers import COLUMN, DETAIL, PC, POSITION, REGISTERS, ROOM, ROW, STATUS
 from writers.encode.machine.statuses import DONE, FULL, HIDDEN, LEAF, MESSAGES
 from writers.encode.program import encoding_code
 from writers.errors import UnencodableTypeError, UnencodableValueError, WriterError
@@ -69,6 +60,11 @@ class Encoded:
         """The end of each segment, int64 (entries, segments)."""
         return self.offsets[1:].reshape(-1, self.segments)
 
+    def array(self) -> pa.LargeBinaryArray:
+        """Return entries of one segment as an array."""
+        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
+
     def entry(self, number: int) -> list[bytes]:
         """Return the segments of an entry."""
         first = number * self.segments
@@ -102,11 +98,7 @@ class Encoder:
     @classmethod
     def of(cls, serializer: Serializer, *, reserves_nulls: bool = True) -> Encoder:
         """Return the encoder of single values of a serializer, in the column `value`."""
-        tree = ColumnTree(pa.struct([pa.field("value", serializer.arrow())]))
-        program = Program(tree)
-        with program.field(0, "value"):
-            serializer.emit(program)
-        return cls(tree, program.finish(), reserves_nulls=reserves_nulls)
+        return cls(*value_program(serializer), reserves_nulls=reserves_nulls)
 
     @classmethod
     def of_part(cls, part: StatePart, segments: int, *, reserves_nulls: bool = True) -> Encoder:

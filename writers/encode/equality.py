@@ -15,8 +15,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import ColumnTree, Page, Program, Serializer
+from readers import Code, ColumnTree, Page, Program, Serializer
 from readers import instructions as op
+
+
+def value_program(serializer: Serializer) -> tuple[ColumnTree, Code]:
+    """Return the program of single values of a serializer, and its columns: `value`."""
+    tree = ColumnTree(pa.struct([pa.field("value", serializer.arrow())]))
+    program = Program(tree)
+    with program.field(0, "value"):
+        serializer.emit(program)
+    return tree, program.finish()
 
 
 def comparable_numbers(serializer: Serializer, array: pa.Array) -> pa.Array:
@@ -26,14 +35,8 @@ def comparable_numbers(serializer: Serializer, array: pa.Array) -> pa.Array:
         serializer: of the values.
         array: of the type of its column.
     """
-    tree = ColumnTree(pa.struct([pa.field("value", serializer.arrow())]))
-    program = Program(tree)
-    with program.field(0, "value"):
-        serializer.emit(program)
-    code = program.finish()
-    is_number = (code.instructions[:, op.OPCODE] == op.BIG_DECIMAL) | (
-        code.instructions[:, op.OPCODE] == op.BIG_INTEGER
-    )
+    tree, code = value_program(serializer)
+    is_number = np.isin(code.instructions[:, op.OPCODE], [op.BIG_DECIMAL, op.BIG_INTEGER])
     numbers = frozenset(code.instructions[is_number, op.COLUMN].tolist())
     return _comparable(tree, numbers, tree.children[0][0], array)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,15 +9,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.metadata import (
-    KeyedStateHandle,
-    KeyGroupRange,
-    KeyGroupsSavepointStateHandle,
-    RelativeFileStateHandle,
-)
+from readers.metadata import KeyedStateHandle, KeyGroupRange, Offsets
 from writers.deferred import Create, KeyedStateMaker
 from writers.headers import RegisteredState, write_keyed_header
-from writers.keyed.assembly import KeyGroupAssembler, StateFile
+from writers.keyed.assembly import KeyGroupAssembler, StateFile, made_file
+from writers.keyed.segments import groups_within
 
 
 class AddedState(Protocol):
@@ -69,32 +64,20 @@ class AddedStatesMaker(KeyedStateMaker):
 
     @property
     def size_bytes(self) -> int:
-        size = 0
-        for state in self.states:
-            own = int(
-                np.count_nonzero((state.groups >= self.groups.start) & (state.groups <= self.groups.end))
-            )
-            size += state.size_bytes * own // max(1, len(state.groups))
-        return size
+        owned = ((state, len(groups_within(state.groups, self.groups))) for state in self.states)
+        return sum(state.size_bytes * own // max(1, len(state.groups)) for state, own in owned)
 
     def make(self, create: Create) -> KeyedStateHandle:
         header = write_keyed_header(self.states[0].key_block(), [state.registered() for state in self.states])
-        name = str(uuid.uuid4())
-        with create(name) as file:
-            output = StateFile(file)
-            output.write(header)
-            assembler = KeyGroupAssembler(output, compressed=False)
-            numbers = range(self.groups.start, self.groups.end + 1)
-            offsets = [self._group(assembler, number) for number in numbers]
-            output.flush()
-        return KeyGroupsSavepointStateHandle(
-            key_group_range=self.groups,
-            offsets=np.array(offsets, dtype=np.int64),
-            delegate=RelativeFileStateHandle(relative_path=name, state_size=output.position),
-        )
 
-    def _group(self, assembler: KeyGroupAssembler, group: int) -> int:
-        """Assemble a key group; return its position."""
-        assembler.begin()
-        add_states(assembler, self.states, 0, group)
-        return assembler.end()
+        def write(file: StateFile) -> Offsets:
+            file.write(header)
+            assembler = KeyGroupAssembler(file, compressed=False)
+            offsets: Offsets = np.zeros(self.groups.number_of_key_groups, dtype=np.int64)
+            for number in range(len(offsets)):
+                assembler.begin()
+                add_states(assembler, self.states, 0, self.groups.start + number)
+                offsets[number] = assembler.end()
+            return offsets
+
+        return made_file(create, self.groups, write)

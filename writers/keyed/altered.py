@@ -31,7 +31,7 @@ from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableVa
 from writers.evolution import StateAlteration, TypeChange, retyped
 from writers.headers import RegisteredState, registered_state, write_keyed_header
 from writers.keyed.added import AddedState
-from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
+from writers.keyed.carry import carrier_of, check_carried, composed_part, key_block, state_names
 from writers.keyed.segments import EntrySegments
 
 _SEGMENTS = 2
@@ -78,8 +78,7 @@ def altered_header(
         ids.append(len(states))
         state = registered_state(registered, header.data)
         if alteration.types:
-            value, whole = source.entries[name].value, registered.value_serializer
-            assert value is not None
+            value, whole = source.entries[name].part("value"), registered.value_serializer
             assert whole is not None
             for change in alteration.types:
                 value = change.evolved(value).serializer
@@ -92,14 +91,14 @@ def altered_header(
         raise RefusedEditError(
             f"expected states of different names, found {', '.join(sorted(state.name for state in states))}"
         )
-    start, end = header.header.key_block
+    keys = key_block(header)
     for one in added:
-        if one.key_block() != header.data[start:end]:
+        if one.key_block() != keys:
             raise RefusedEditError(
                 f"expected keys of type {header.header.key_serializer.type_name} in the new state {one.name}, as the states "
                 "of the operator have, found others"
             )
-    data = write_keyed_header(header.data[start:end], states, compressed=header.header.compressed)
+    data = write_keyed_header(keys, states, compressed=header.header.compressed)
     return AlteredHeader(data=data, ids=tuple(ids), first_added=first_added)
 
 
@@ -117,8 +116,7 @@ class TypeEditor:
     def __init__(self, part: StatePart, changes: Sequence[TypeChange]) -> None:
         self._part = part
         self._conversions: list[Conversion] = []
-        value = part.entry.value
-        assert value is not None
+        value = part.entry.part("value")
         for change in changes:
             evolved = change.evolved(value)
             self._conversions.append(evolved.convert)

@@ -8,7 +8,8 @@ Flink: FullSnapshotAsyncWriter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cramjam
@@ -28,6 +29,8 @@ from readers import (
     store_be_4,
     subroutine,
 )
+from readers.metadata import KeyGroupRange, KeyGroupsSavepointStateHandle, Offsets, RelativeFileStateHandle
+from writers.deferred import Create
 from writers.keyed.segments import KEY_BYTES, VALUE_BYTES, EntrySegments
 from writers.target import Chunk, NewFile
 
@@ -78,14 +81,7 @@ def page_of(entries: EntrySegments, group: int, source: Source) -> Page:
     output: NDArray[np.uint8] = np.empty(int(lengths.sum()) + _LENGTH_BYTES * lengths.size, dtype=np.uint8)
     _assemble(table, len(table), output)
     ends = np.cumsum(lengths + _LENGTH_BYTES, dtype=np.int64).reshape(-1, 2)
-    return Page(
-        data=output,
-        starts=ends - lengths,
-        ends=ends,
-        key_groups=np.full(len(table), group, dtype=np.int32),
-        subtask=source.subtask,
-        path=source.path,
-    )
+    return Page.of(output, (ends - lengths, ends), group, source.subtask, source.path)
 
 
 def marked_run(entries: Sequence[EntrySegments]) -> NDArray[np.uint8] | None:
@@ -98,6 +94,25 @@ def marked_run(entries: Sequence[EntrySegments]) -> NDArray[np.uint8] | None:
     output: NDArray[np.uint8] = np.empty(int(lengths.sum()) + _LENGTH_BYTES * lengths.size, dtype=np.uint8)
     output[_assemble(table, len(table), output)] |= _META_FOLLOWS
     return output
+
+
+def made_file(
+    create: Create, groups: KeyGroupRange, write: Callable[[StateFile], Offsets]
+) -> KeyGroupsSavepointStateHandle:
+    """Write a new file with the state of a subtask, and return its handle.
+
+    Args:
+        create: begins it.
+        groups: the key groups of the subtask.
+        write: writes all of it; returns the position of each key group.
+    """
+    name = str(uuid.uuid4())
+    with create(name) as new:
+        file = StateFile(new)
+        offsets = write(file)
+        file.flush()
+    delegate = RelativeFileStateHandle(relative_path=name, state_size=file.position)
+    return KeyGroupsSavepointStateHandle(key_group_range=groups, offsets=offsets, delegate=delegate)
 
 
 class StateFile:

@@ -164,6 +164,12 @@ def _composers(
         yield name, Composer(part, composed_part(source, name, max_parallelism))
 
 
+def key_block(header: StoredHeader) -> bytes:
+    """Return the snapshot of the keys' serializer."""
+    start, end = header.header.key_block
+    return header.data[start:end]
+
+
 def state_names(header: StoredHeader) -> list[StateName]:
     """Return the names of the states of a header, in the order of their ids."""
     return [

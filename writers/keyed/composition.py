@@ -14,6 +14,7 @@ columns do not hold all of their bytes. A list of many megabytes comes in severa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -93,21 +94,15 @@ class Composer:
         encoded, error = composer.encode_arrays(arrays, rows, groups)
         if error is not None:
             raise self._refused(error.message) from error
-        page = batch.page
         # An empty list is no entry.
         kept = (
             np.flatnonzero(np.asarray(pc.list_value_length(columns["value"])))
             if self._part.entry.kind is StateKind.LIST
             else np.arange(rows)
         )
-        return Page(
-            data=encoded.data,
-            starts=np.ascontiguousarray(encoded.starts[kept]),
-            ends=np.ascontiguousarray(encoded.ends[kept]),
-            key_groups=np.ascontiguousarray(groups[kept]),
-            subtask=page.subtask,
-            path=page.path,
-        )
+        page = batch.page
+        bounds = encoded.starts, encoded.ends
+        return Page.of(encoded.data, bounds, groups, page.subtask, page.path).only(kept)
 
     def _check_decoded(self, batch: Batch, columns: dict[str, pa.Array]) -> None:
         is_undescribed = UNDECODED in columns and columns[UNDECODED].null_count < len(batch.page)
@@ -163,11 +158,4 @@ def _joined(pages: list[Page]) -> Iterator[Page]:
     data = np.concatenate([first.data, joined])
     starts, ends = first.starts.copy(), first.ends.copy()
     starts[-1, 1], ends[-1, 1] = len(first.data), len(data)
-    yield Page(
-        data=data,
-        starts=starts,
-        ends=ends,
-        key_groups=first.key_groups,
-        subtask=first.subtask,
-        path=first.path,
-    )
+    yield replace(first, data=data, starts=starts, ends=ends)

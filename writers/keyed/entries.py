@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from readers import ROW, Batch, StateKind, StatePart, VoidNamespaceSerializer
-from writers.changes import GroupChanges, UpdatedRows
+from writers.changes import GroupChanges, UpdatedRows, array_of, united
 from writers.encode.encoder import Encoder
 from writers.encode.fitting import shown
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
@@ -86,7 +86,7 @@ class EntryCoder:
         columns = self._as_entries({name: array_of(rows, name) for name in self.schema.names})
         if self.is_list:
             offsets = pa.array(np.arange(rows.num_rows + 1, dtype=np.int32))
-            columns[_VALUE] = self._list_of(offsets, columns[_VALUE])
+            columns[_VALUE] = pa.ListArray.from_arrays(offsets, columns[_VALUE])
         return self._encode(columns, rows, group)
 
     def encoded_lists(self, elements: pa.Table, starts: NDArray[np.int64], group: int) -> EntrySegments:
@@ -101,7 +101,7 @@ class EntryCoder:
         offsets = pa.array(np.append(starts, elements.num_rows).astype(np.int32))
         firsts = elements.take(pa.array(starts))
         lists = {name: array_of(firsts, name) for name in columns if name != _VALUE}
-        lists[_VALUE] = self._list_of(offsets, columns[_VALUE])
+        lists[_VALUE] = pa.ListArray.from_arrays(offsets, columns[_VALUE])
         return self._encode(lists, firsts, group)
 
     def check_restorable(self, batch: Batch, exempt: NDArray[np.bool_]) -> None:
@@ -147,23 +147,14 @@ class EntryCoder:
         missing = np.flatnonzero(np.asarray(array_of(rows, _VALUE).is_null()) & is_set)
         if not len(missing):
             return
-        row = int(missing[0])
         if self.kind is not StateKind.MAP:
             what = "element" if self.is_list else "entry"
-            raise self._unencodable(
-                rows,
-                row,
-                f"expected a value, found NULL: Flink keeps no {what} without one, DELETE it",
-                _VALUE,
-            )
-        if not self._holds_nulls:
-            raise self._unencodable(
-                rows,
-                row,
-                "expected a value, found NULL: the serializer of the map's values has no null, and the next savepoint of the "
-                "hashmap backend would fail",
-                _VALUE,
-            )
+            reason = f"Flink keeps no {what} without one, DELETE it"
+        elif self._holds_nulls:
+            return
+        else:
+            reason = "the serializer of the map's values has no null, and the next savepoint of the hashmap backend would fail"
+        raise self._unencodable(rows, int(missing[0]), f"expected a value, found NULL: {reason}", _VALUE)
 
     def notice(self, rows: pa.Table) -> None:
         """Keep a warning of rows that Flink would drop."""
@@ -227,13 +218,9 @@ class EntryCoder:
             columns[_VALUE] = pa.StructArray.from_arrays(arrays, fields=fields)
         return columns
 
-    def _list_of(self, offsets: pa.Array, values: pa.Array) -> pa.Array:
-        return pa.ListArray.from_arrays(offsets, values)
-
     @cached_property
     def _holds_nulls(self) -> bool:
-        assert self.part.entry.value is not None
-        encoder = Encoder.of(self.part.entry.value)
+        encoder = Encoder.of(self.part.entry.part(_VALUE))
         try:
             encoder.encode(pa.RecordBatch.from_arrays([pa.nulls(1, encoder.schema.types[0])], ["value"]))
         except (UnencodableValueError, UnencodableTypeError):
@@ -243,20 +230,10 @@ class EntryCoder:
 
 def numbers_set_whole(changes: GroupChanges) -> NDArray[np.int64]:
     """Return the numbers of the rows whose value is set as a whole, ascending."""
-    found = [
-        np.asarray(rows.column(ROW))
-        for layer, rows in changes.layers
-        if isinstance(layer, UpdatedRows) and (_VALUE,) in layer.paths
-    ]
-    # The numbers of a layer ascend, and none comes twice.
-    return found[0] if len(found) == 1 else np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
-
-
-def array_of(rows: pa.Table, name: str) -> pa.Array:
-    """Return a column of rows in one piece."""
-    column = rows.column(name)
-    return (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)])
+    return united(
+        [
+            np.asarray(rows.column(ROW))
+            for layer, rows in changes.layers
+            if isinstance(layer, UpdatedRows) and (_VALUE,) in layer.paths
+        ]
     )

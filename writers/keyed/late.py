@@ -19,8 +19,9 @@ from readers.metadata import KeyGroupRange
 from writers.changes import StateChanges
 from writers.headers import RegisteredState, registered_state
 from writers.keyed.assembly import marked_run
-from writers.keyed.carry import check_carried, composed_part, state_names
+from writers.keyed.carry import check_carried, composed_part, key_block, state_names
 from writers.keyed.lists import ListEditor
+from writers.keyed.segments import groups_within
 from writers.keyed.values import StateEditor, TimerEditor, ValueEditor
 
 
@@ -33,10 +34,7 @@ def editor_of(part: StatePart, changes: StateChanges) -> StateEditor:
     return EDITORS.get(kind, ValueEditor)(part, changes)
 
 
-EDITORS: dict[StateKind, type[StateEditor]] = {
-    StateKind.LIST: ListEditor,
-    StateKind.TIMER: TimerEditor,
-}
+EDITORS: dict[StateKind, type[StateEditor]] = {StateKind.LIST: ListEditor, StateKind.TIMER: TimerEditor}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +61,7 @@ class LateState:
 
     @property
     def groups(self) -> NDArray[np.int64]:
-        groups = self.changes.groups.astype(np.int64)
-        return groups[(groups >= self.within.start) & (groups <= self.within.end)]
+        return groups_within(self.changes.groups.astype(np.int64), self.within)
 
     @property
     def size_bytes(self) -> int:
@@ -94,12 +91,11 @@ def late_states(
             continue
         header = check_carried(source, source.stored_header())
         names = state_names(header)
-        start, end = header.header.key_block
         for name in missing:
             state = LateState(
                 part=composed_part(source, name, max_parallelism),
                 registration=registered_state(header.header.states[names.index(name)], header.data),
-                key=header.data[start:end],
+                key=key_block(header),
                 changes=changes[name],
                 within=within,
             )

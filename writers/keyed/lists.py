@@ -13,10 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers import ROW, Batch, Page
-from writers.changes import FIRST_ADDED, GroupChanges
+from writers.changes import FIRST_ADDED, GroupChanges, array_of
 from writers.encode.fitting import shown
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
-from writers.keyed.entries import array_of, numbers_set_whole
+from writers.keyed.entries import numbers_set_whole
 from writers.keyed.keys import NewKeys
 from writers.keyed.segments import EntrySegments
 from writers.keyed.values import StateEditor, without
@@ -42,13 +42,10 @@ class ListEditor(StateEditor):
             raise self.coder.located(error, before) from error
         numbers = np.asarray(array_of(after, ROW))
         self.coder.check_set(after, np.isin(numbers, numbers_set_whole(changes)))
-        self.coder.notice(after.filter(pa.array(self._is_new(changes, numbers))))
+        is_new = np.isin(numbers, changes.updated) | (numbers >= FIRST_ADDED)
+        self.coder.notice(after.filter(pa.array(is_new)))
         starts = np.flatnonzero(np.asarray(array_of(after, _INDEX)) == 0)
         return self.coder.encoded_lists(after, starts, changes.group)
-
-    def _is_new(self, changes: GroupChanges, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which elements statements changed or added."""
-        return np.isin(numbers, changes.updated) | (numbers >= FIRST_ADDED)
 
 
 class _ListReader:
@@ -98,7 +95,9 @@ class _ListReader:
         self.elements = int(ends[-1]) if len(ends) else self.elements
         chosen = np.flatnonzero((_numbers_within(self._numbers, starts, ends) > 0) | has_added)
         if len(chosen):
-            self._check_restorable(batch, chosen, _numbers_within(self._replaced, starts, ends) == counts)
+            exempt = np.ones(len(batch.page), dtype=np.bool_)
+            exempt[chosen] = (_numbers_within(self._replaced, starts, ends) == counts)[chosen]
+            self._coder.check_restorable(batch, exempt)
             self._keep(columns, chosen, starts, counts, offsets)
         return chosen
 
@@ -108,13 +107,6 @@ class _ListReader:
                 f"{self._coder.name}, key {shown(columns['key'][int(missing[0])])}: expected a list whose elements are decoded, "
                 "found one with an object of a class that the savepoint does not describe: lists of its key group cannot change"
             )
-
-    def _check_restorable(
-        self, batch: Batch, chosen: NDArray[np.int64], is_replaced: NDArray[np.bool_]
-    ) -> None:
-        exempt = np.ones(len(batch.page), dtype=np.bool_)
-        exempt[chosen] = is_replaced[chosen]
-        self._coder.check_restorable(batch, exempt)
 
     def _keep(
         self,
@@ -132,15 +124,10 @@ class _ListReader:
         elements = self._coder.elements(columns["value"].values.take(places))
         others = {name: array.take(owners) for name, array in columns.items() if name != "value"}
         rows = others | elements
+        rows[_INDEX] = pa.array(indexes.astype(np.int32))
+        rows[ROW] = pa.array(np.repeat(starts[chosen], lengths) + indexes)
         self._touched.append(
-            pa.table(
-                [rows[name] for name in self._coder.schema.names]
-                + [
-                    pa.array(indexes.astype(np.int32)),
-                    pa.array(np.repeat(starts[chosen], lengths) + indexes),
-                ],
-                [*self._coder.schema.names, _INDEX, ROW],
-            )
+            pa.table({name: rows[name] for name in (*self._coder.schema.names, _INDEX, ROW)})
         )
 
 

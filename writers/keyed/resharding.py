@@ -14,7 +14,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,19 +35,14 @@ from readers import (
     load_u1,
     store_1,
 )
-from readers.metadata import (
-    KeyedStateHandle,
-    KeyGroupRange,
-    KeyGroupsSavepointStateHandle,
-    RelativeFileStateHandle,
-)
+from readers.metadata import KeyedStateHandle, KeyGroupRange
 from writers.deferred import Create, KeyedStateMaker, Work
 from writers.encode.fitting import shown
 from writers.errors import RefusedEditError
 from writers.hashes import key_groups_of
 from writers.headers import RegisteredState, registered_state, write_keyed_header
-from writers.keyed.assembly import KeyGroupAssembler, StateFile
-from writers.keyed.carry import carrier_of, composed_part, state_names
+from writers.keyed.assembly import KeyGroupAssembler, StateFile, made_file
+from writers.keyed.carry import carrier_of, composed_part, key_block, state_names
 from writers.keyed.segments import KEY_ADDRESS, KEY_BYTES, VALUE_ADDRESS, VALUE_BYTES, EntrySegments
 from writers.target import JoinedTarget, TargetPart
 
@@ -138,7 +133,7 @@ class Resharding:
                 for name, state in zip(state_names(header), own, strict=True)
             ]
             # One file has one header.
-            if not all(known) or _key_block(header) != _key_block(first):
+            if not all(known) or key_block(header) != key_block(first):
                 raise RefusedEditError(
                     f"{source.path}: expected the states of all subtasks in the same types, found others: a subtask knows "
                     "classes that another does not"
@@ -147,7 +142,7 @@ class Resharding:
         self._names = list(states)
         self._compressed = first.header.compressed
         self._header = write_keyed_header(
-            _key_block(first), list(states.values()), compressed=self._compressed
+            key_block(first), list(states.values()), compressed=self._compressed
         )
 
     @cached_property
@@ -238,7 +233,7 @@ class Dealer:
             for state, pages in carrier.states(group):
                 for page in pages:
                     for some, groups in self._resharded(own[state], page):
-                        yield from self._divided(_with_groups(some, groups), ids[state])
+                        yield from self._divided(replace(some, key_groups=groups), ids[state])
 
     def _resharded(self, name: StateName, page: Page) -> Iterator[tuple[Page, NDArray[np.int32]]]:
         """Yield entries with their new key groups.
@@ -344,16 +339,7 @@ class ReshardedFile:
             create: begins it.
             spooled: the files of the spool that have its key groups.
         """
-        name = str(uuid.uuid4())
-        with create(name) as new:
-            file = StateFile(new)
-            offsets = self._write(file, spooled)
-            file.flush()
-        return KeyGroupsSavepointStateHandle(
-            key_group_range=self.groups,
-            offsets=offsets,
-            delegate=RelativeFileStateHandle(relative_path=name, state_size=file.position),
-        )
+        return made_file(create, self.groups, lambda file: self._write(file, spooled))
 
     def _write(self, file: StateFile, spooled: Iterable[NDArray[np.uint8]]) -> NDArray[np.int64]:
         """Write all of it; return the position of each key group."""
@@ -437,23 +423,6 @@ def _spool(folder: Path, count: int, dealers: Iterable[Dealer]) -> list[Path]:
             for number, block in dealer.blocks():
                 files[number].write(block)
     return paths
-
-
-def _key_block(header: StoredHeader) -> bytes:
-    """Return the snapshot of the keys' serializer."""
-    start, end = header.header.key_block
-    return header.data[start:end]
-
-
-def _with_groups(page: Page, groups: NDArray[np.int32]) -> Page:
-    return Page(
-        data=page.data,
-        starts=page.starts,
-        ends=page.ends,
-        key_groups=groups,
-        subtask=page.subtask,
-        path=page.path,
-    )
 
 
 def _width(max_parallelism: int) -> int:

@@ -12,7 +12,6 @@ All subtasks of an operator become canonical: Flink does not rescale an operator
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,8 +38,8 @@ from readers.metadata import (
     KeyGroupRange,
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
+    Offsets,
     OperatorState,
-    RelativeFileStateHandle,
     SavepointMetadata,
     SubtaskState,
 )
@@ -51,7 +50,7 @@ from writers.errors import RefusedEditError
 from writers.evolution import StateAlteration
 from writers.keyed.added import AddedState, AddedStatesMaker, add_states
 from writers.keyed.altered import AlteredHeader, TypeEditor, altered_header
-from writers.keyed.assembly import KeyGroupAssembler, StateFile, page_of
+from writers.keyed.assembly import KeyGroupAssembler, StateFile, made_file, page_of
 from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
 from writers.keyed.late import LateState, editor_of, late_states
 from writers.keyed.resharding import (
@@ -61,7 +60,7 @@ from writers.keyed.resharding import (
     SubtaskRanges,
     check_new_subtasks,
 )
-from writers.keyed.segments import EntrySegments
+from writers.keyed.segments import EntrySegments, groups_within
 from writers.keyed.windows import WindowWatch
 from writers.warnings import RestoreWarning
 
@@ -163,15 +162,7 @@ class RewriteKeyedState(Edit):
         if all(state is None for state in altered.ids):
             return replace(subtask, managed_keyed_state=self._added_alone(subtask))
         maker = _SubtaskMaker(
-            source=source,
-            header=header,
-            altered=altered,
-            alterations=self.alterations,
-            added=added,
-            location=location,
-            changes=self.changes,
-            groups=groups,
-            max_parallelism=most,
+            source, header, altered, added, location, self.changes, self.alterations, groups, most
         )
         if (
             isinstance(handle, KeyGroupsStateHandle)
@@ -330,17 +321,17 @@ def merged_edits(edits: Iterable[Edit]) -> list[Edit]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _SubtaskMaker(KeyedStateMaker):
     is_independent = True
 
     source: Source
     header: StoredHeader
     altered: AlteredHeader
+    added: tuple[AddedState, ...]
     location: SavepointLocation
     changes: Mapping[StateName, StateChanges]
     alterations: Mapping[StateName, StateAlteration]
-    added: tuple[AddedState, ...]
     groups: KeyGroupRange
     max_parallelism: int
     noticed: list[RestoreWarning] = field(default_factory=list)
@@ -374,23 +365,18 @@ class _SubtaskMaker(KeyedStateMaker):
 
     def edited_of(self, name: StateName) -> frozenset[int]:
         """The key groups in which statements changed rows of a state."""
-        groups = self.changes[name].groups if name in self.changes else np.zeros(0, dtype=np.int32)
-        inside = (groups >= self.groups.start) & (groups <= self.groups.end)
-        return frozenset(groups[inside].tolist())
+        if name not in self.changes:
+            return frozenset()
+        return frozenset(groups_within(self.changes[name].groups, self.groups).tolist())
 
     def make(self, create: Create) -> KeyedStateHandle | None:
-        name = str(uuid.uuid4())
-        with create(name) as new:
-            file = StateFile(new)
+        def write(file: StateFile) -> Offsets:
             state_file = _SubtaskFile(self, file)
             offsets = state_file.write()
-            file.flush()
-        self.noticed[:] = state_file.warnings()
-        return KeyGroupsSavepointStateHandle(
-            key_group_range=self.groups,
-            offsets=offsets,
-            delegate=RelativeFileStateHandle(relative_path=name, state_size=file.position),
-        )
+            self.noticed[:] = state_file.warnings()
+            return offsets
+
+        return made_file(create, self.groups, write)
 
 
 class _SubtaskFile:
@@ -508,9 +494,6 @@ class _SubtaskFile:
     def _is_touched(self, state: int, group: int) -> bool:
         return state < len(self._names) and group in self._touched[state]
 
-    def _is_edited(self, state: int, group: int) -> bool:
-        return group in self._edited[state]
-
     def _new_id(self, state: int) -> int:
         new = self._maker.altered.ids[state]
         assert new is not None
@@ -524,7 +507,7 @@ class _SubtaskFile:
         if alteration is not None and alteration.truncated:
             pages = iter(())
         self._assembler.state(self._new_id(state))
-        is_edited = self._is_edited(state, group)
+        is_edited = group in self._edited[state]
         if name in self._types:
             if is_edited:
                 changed = self._editors[name].edited(group, pages)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers import Page
+from readers.metadata import KeyGroupRange
 
 KEY_ADDRESS, KEY_BYTES, VALUE_ADDRESS, VALUE_BYTES = range(4)
 FIELDS = 4
+
+
+def groups_within(groups: NDArray[Any], within: KeyGroupRange) -> NDArray[Any]:
+    """Return those of some key groups that are in a range."""
+    return groups[(groups >= within.start) & (groups <= within.end)]
 
 
 @dataclass(frozen=True, slots=True)

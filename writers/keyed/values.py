@@ -154,7 +154,7 @@ class ValueEditor(StateEditor):
     ) -> EntrySegments:
         """Return the entries of a page; those that are chosen have their new values."""
         done = 0
-        for batch in self.coder.part.decoded([some_of(page, chosen)]):
+        for batch in self.coder.part.decoded([page.only(chosen)]):
             places = chosen[done : done + len(batch.page)]
             done += len(places)
             is_whole = np.isin(places + first, whole)
@@ -194,7 +194,7 @@ class TimerEditor(StateEditor):
         for page in pages:
             chosen = within(changes.updated, first, len(page))
             done = 0
-            for batch in self.coder.part.decoded([some_of(page, chosen)] if len(chosen) else []):
+            for batch in self.coder.part.decoded([page.only(chosen)] if len(chosen) else []):
                 places = chosen[done : done + len(batch.page)]
                 done += len(places)
                 self.coder.check_restorable(batch, np.zeros(len(places), dtype=np.bool_))
@@ -216,15 +216,3 @@ def without(entries: EntrySegments, gone: NDArray[np.int64]) -> EntrySegments:
     kept = np.ones(len(entries), dtype=np.bool_)
     kept[gone] = False
     return entries.take(kept)
-
-
-def some_of(page: Page, chosen: NDArray[np.int64]) -> Page:
-    """Return a page of some entries of another."""
-    return Page(
-        data=page.data,
-        starts=np.ascontiguousarray(page.starts[chosen]),
-        ends=np.ascontiguousarray(page.ends[chosen]),
-        key_groups=np.ascontiguousarray(page.key_groups[chosen]),
-        subtask=page.subtask,
-        path=page.path,
-    )

@@ -109,9 +109,7 @@ def _of_objects(old: KryoSerializer, new: Serializer | None) -> Serializer:
 
 
 def _of_pojo(
-    old: PojoSerializer,
-    new: Serializer | None,
-    needed: Callable[[Serializer, Serializer | None], Serializer],
+    old: PojoSerializer, new: Serializer | None, needed: Callable[[Serializer, Serializer | None], Serializer]
 ) -> Serializer:
     known = {}
     if isinstance(new, PojoSerializer) and new.pojo_class == old.pojo_class:

@@ -258,15 +258,9 @@ _SPLITS = {
         write=_write_kafka_split,
     ),
     "org.apache.flink.api.connector.source.lib.NumberSequenceSource$NumberSequenceSplit": _Split(
-        version=1,
-        settable=("from", "to"),
-        required=("from", "to"),
-        write=_write_number_split,
+        version=1, settable=("from", "to"), required=("from", "to"), write=_write_number_split
     ),
     "org.apache.flink.connector.file.src.FileSourceSplit": _Split(
-        version=1,
-        settable=("records_after_offset",),
-        required=(),
-        write=_write_file_split,
+        version=1, settable=("records_after_offset",), required=(), write=_write_file_split
     ),
 }

@@ -30,8 +30,8 @@ from readers import (
     StateKind,
     StatePart,
 )
-from writers.changes import FIRST_ADDED, GroupChanges, UpdatedRows
-from writers.encode.encoder import Encoded, Encoder
+from writers.changes import FIRST_ADDED, GroupChanges, UpdatedRows, array_of, united
+from writers.encode.encoder import Encoder
 from writers.encode.fitting import shown
 from writers.errors import RefusedEditError, WriterError
 from writers.operatorstate.connectors import check_offsets, encoded_values
@@ -78,7 +78,7 @@ def _changed_elements(part: StatePart, changes: GroupChanges) -> Elements:
     places = np.where(is_new, len(before) + np.cumsum(is_new) - 1, numbers)
     both = pa.chunked_array([*olds, news], pa.large_binary())
     is_broadcast = part.entry.kind is StateKind.BROADCAST
-    if is_broadcast and _sets_keys(changes):
+    if is_broadcast and any(path[0] == _KEY for path in _set_paths(changes)):
         _check_unique(part, after, is_new)
     return Elements(data=joined(both.take(pa.array(places))), is_broadcast=is_broadcast)
 
@@ -131,29 +131,13 @@ def _encoded(encoder: Encoder, state: str, rows: pa.Table, chosen: NDArray[np.bo
     wanted = rows.filter(pa.array(chosen)).combine_chunks()
     try:
         check_offsets(state, wanted)
-        encoded = encoder.encode(_batch(wanted, encoder.schema.names))
+        names = encoder.schema.names
+        encoded = encoder.encode(pa.record_batch([array_of(wanted, name) for name in names], names))
     except WriterError as error:
         number = int(wanted.column(ROW)[error.row].as_py()) if error.row >= 0 else -1
         error.row = number if number < FIRST_ADDED else -1
         raise
-    return _array(encoded)
-
-
-def _batch(rows: pa.Table, names: Sequence[str]) -> pa.RecordBatch:
-    arrays = [joined_column(rows, name) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))
-
-
-def joined_column(rows: pa.Table, name: str) -> pa.Array:
-    """Return a column in one piece."""
-    column = rows.column(name)
-    return pa.concat_arrays([*column.chunks, pa.array([], column.type)])
-
-
-def _array(encoded: Encoded) -> pa.LargeBinaryArray:
-    return pa.Array.from_buffers(
-        pa.large_binary(), len(encoded), [None, pa.py_buffer(encoded.offsets), pa.py_buffer(encoded.data)]
-    )
+    return encoded.array()
 
 
 def _check_settable(part: StatePart, changes: GroupChanges) -> None:
@@ -222,12 +206,8 @@ def _kept_in_part(part: StatePart, changes: GroupChanges) -> NDArray[np.int64]:
         for layer, rows in changes.layers
         if isinstance(layer, UpdatedRows) and not whole <= set(layer.paths)
     ]
-    numbers = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
+    numbers = united(found)
     return np.setdiff1d(numbers[numbers < FIRST_ADDED], changes.removed)
-
-
-def _sets_keys(changes: GroupChanges) -> bool:
-    return any(path[0] == _KEY for path in _set_paths(changes))
 
 
 def _check_unique(part: StatePart, rows: pa.Table, is_new: NDArray[np.bool_]) -> None:
@@ -236,12 +216,11 @@ def _check_unique(part: StatePart, rows: pa.Table, is_new: NDArray[np.bool_]) ->
     Raises:
         RefusedEditError: two have, or one has none.
     """
-    assert part.entry.map_key is not None
-    keys = joined_column(rows, _KEY)
+    keys = array_of(rows, _KEY)
     if keys.filter(pa.array(is_new)).null_count:
         raise RefusedEditError("expected a key for each entry of a broadcast state, found NULL")
-    encoder = Encoder.of(part.entry.map_key)
-    stored = _array(encoder.encode(pa.RecordBatch.from_arrays([keys], names=[_VALUE])))
+    encoder = Encoder.of(part.entry.part(_KEY))
+    stored = encoder.encode(pa.record_batch([keys], [_VALUE])).array()
     codes = np.asarray(pc.dictionary_encode(stored.cast(pa.binary())).indices)
     order = np.argsort(codes, kind="stable")
     twice = np.flatnonzero(codes[order][1:] == codes[order][:-1])

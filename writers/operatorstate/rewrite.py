@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from readers import (
-    ConnectorSource,
-    Operator,
-    OperatorSource,
-    SavepointLocation,
-    State,
-    StateKind,
-    StatePart,
-)
+from readers import ConnectorSource, Operator, OperatorSource, SavepointLocation, State, StateKind, StatePart
 from readers.metadata import SavepointMetadata, SubtaskState
 from writers.changes import StateChanges
 from writers.edits import Edit, find_operator, with_operator

@@ -20,15 +20,7 @@ from readers import METADATA_FILE_NAME, Location, ResolvedFile
 from writers.errors import TargetError, TargetExistsError
 from writers.stores.requests import StoreRequests
 from writers.stores.store import LARGEST_PART_BYTES, KeyExistsError, Store
-from writers.target import (
-    UNFINISHED,
-    NewFile,
-    Target,
-    TargetReference,
-    file_name,
-    inside_of,
-    new_token,
-)
+from writers.target import UNFINISHED, NewFile, Target, TargetReference, file_name, inside_of, new_token
 
 
 class TargetPrefix(Target):

@@ -203,10 +203,7 @@ class _S3Upload(Upload):
         self._parts[number] = answer["ETag"], len(sent)
 
     def copy(self, number: int, source: Location, start: int, size_bytes: int) -> None:
-        copied = {
-            "CopySource": _copied(source),
-            "CopySourceRange": f"bytes={start}-{start + size_bytes - 1}",
-        }
+        copied = {"CopySource": _copied(source), "CopySourceRange": f"bytes={start}-{start + size_bytes - 1}"}
         answer = self._store.asked(
             self._key,
             lambda: self._client.upload_part_copy(**self._named, PartNumber=number, **copied),
