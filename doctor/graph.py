@@ -76,13 +76,10 @@ def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Ri
     if not old.has_state or saved is None or saved <= 0:
         return None
     if new.parallelism is not None and new.parallelism > saved:
-        return GraphFinding(
-            rule=PARALLELISM_ABOVE_MAX,
-            message=(
-                f"Cannot map operator {old.title} with max parallelism {saved} to new program with parallelism "
-                f"{new.parallelism}"
-            ),
+        message = (
+            f"Cannot map operator {old.title} with max parallelism {saved} to new program with parallelism"
         )
+        return GraphFinding(rule=PARALLELISM_ABOVE_MAX, message=f"{message} {new.parallelism}")
     if wanted is None or wanted == saved:
         return None
     # A number that Flink derives is one that no job has set, most likely: then the saved one is taken. If the old job has set one,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Any
 
 from doctor.jarclasses import NO_JAR, JarClasses
-from doctor.report import Risk
+from doctor.report import OperatorVerdict, Risk, StateOutcome, StateVerdict
 from readers import Entry, Operator, Serializer, Source, StateName
 
 
@@ -51,6 +52,10 @@ class JobState:
     impossible_offset: str = ""
     is_v2: bool = False
     places: tuple[tuple[Source, StateName], ...] = field(default=(), repr=False, compare=False)
+
+    def verdict(self, outcome: StateOutcome, **facts: Any) -> StateVerdict:
+        """Return a verdict about the state; `facts` are fields of it."""
+        return StateVerdict(state_name=self.name, kind=self.entry.kind.value, outcome=outcome, **facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +102,10 @@ class JobOperator:
         """The operator as a message names it."""
         known = self.uid or self.name
         return f"{known!r} ({self.operator_id})" if known else self.operator_id
+
+    def verdict(self, **facts: Any) -> OperatorVerdict:
+        """Return a verdict about the operator; `facts` are fields of it."""
+        return OperatorVerdict(operator_id=self.operator_id, uid=self.uid, name=self.name, **facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

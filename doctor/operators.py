@@ -18,7 +18,7 @@ from doctor.rules.states import (
     STATES_UNREAD,
     TIMERS_LEFT_OUT,
 )
-from doctor.states import StateId, id_of, key_findings, new_verdict, state_verdict, undeclared_verdict
+from doctor.states import id_of, key_findings, new_verdict, state_verdict, undeclared_verdict
 from readers import StateKind
 
 _READABLE = {
@@ -68,24 +68,15 @@ def new_operators(old: Job, new: Job) -> Iterator[OperatorVerdict]:
     """Yield the verdicts about the operators with states that only the new job has: they start empty."""
     for operator in new.operators.values():
         if operator.operator_id not in old.operators and operator.states:
-            yield OperatorVerdict(
-                operator_id=operator.operator_id,
-                uid=operator.uid,
-                name=operator.name,
-                states=tuple(
-                    new_verdict(state) for state in operator.states if state.entry.kind is not StateKind.TIMER
-                ),
-            )
+            states = (state for state in operator.states if state.entry.kind is not StateKind.TIMER)
+            yield operator.verdict(states=tuple(map(new_verdict, states)))
 
 
 def _graph_verdict(
     old: JobOperator, finding: GraphFinding, states: tuple[StateVerdict, ...]
 ) -> OperatorVerdict:
     stage = finding.rule.heap.stage
-    return OperatorVerdict(
-        operator_id=old.operator_id,
-        uid=old.uid,
-        name=old.name,
+    return old.verdict(
         outcome=Outcome.RESTORES if stage is None else Outcome.FAILS,
         stage=stage,
         loses_data=stage is None,
@@ -114,22 +105,12 @@ def _with_hint(finding: GraphFinding, old: JobOperator, job: Job, new: Job) -> G
 
 
 def _all(old: JobOperator, outcome: StateOutcome, *, lost: bool) -> tuple[StateVerdict, ...]:
-    return tuple(
-        StateVerdict(
-            state_name=state.name,
-            kind=state.entry.kind.value,
-            outcome=outcome,
-            changes_values=lost,
-            severity=Severity.LOSES if lost else Severity.FAILS,
-        )
-        for state in old.states
-    )
+    severity = Severity.LOSES if lost else Severity.FAILS
+    return tuple(state.verdict(outcome, changes_values=lost, severity=severity) for state in old.states)
 
 
 def _states(old: JobOperator, new: JobOperator | None, context: Context) -> tuple[StateVerdict, ...]:
-    declared: dict[StateId, JobState] = {}
-    if new is not None:
-        declared = {id_of(state): state for state in new.states}
+    declared = {id_of(state): state for state in new.states} if new is not None else {}
     verdicts = []
     for state in old.states:
         own = context if state.keyed else context.for_operator_state()
@@ -151,27 +132,16 @@ def _states(old: JobOperator, new: JobOperator | None, context: Context) -> tupl
 
 def _unknown(state: JobState, new: JobOperator) -> StateVerdict:
     """Return the verdict about a state whose declaration stands in files of the new job that cannot be read."""
-    return StateVerdict(
-        state_name=state.name,
-        kind=state.entry.kind.value,
-        outcome=StateOutcome.UNKNOWN,
-        message=f"{STATES_UNREAD.effect}: {'; '.join(new.problems)}",
-        severity=Severity.UNKNOWN,
-        **STATES_UNREAD.cited,
-    )
+    message = f"{STATES_UNREAD.effect}: {'; '.join(new.problems)}"
+    unknown = StateOutcome.UNKNOWN
+    return state.verdict(unknown, message=message, severity=Severity.UNKNOWN, **STATES_UNREAD.cited)
 
 
 def _of_states(old: JobOperator, states: tuple[StateVerdict, ...]) -> OperatorVerdict:
     """Return the verdict that is the worst of the states."""
     outcome, stage = worst(state.restore for state in states)
-    verdict = OperatorVerdict(
-        operator_id=old.operator_id,
-        uid=old.uid,
-        name=old.name,
-        outcome=outcome,
-        stage=stage,
-        loses_data=any(state.changes_values for state in states),
-        states=states,
+    verdict = old.verdict(
+        outcome=outcome, stage=stage, loses_data=any(state.changes_values for state in states), states=states
     )
     if not old.problems or outcome is Outcome.FAILS:
         return verdict

@@ -232,8 +232,7 @@ class CheckReport(Reported):
             return Severity.UNKNOWN
         if self.loses_data:
             return Severity.LOSES
-        weights = {risk.severity for risk in self.all_risks()}
-        return next((weight for weight in Severity if weight in weights), Severity.FINE)
+        return max_severity(self.all_risks())
 
     def all_risks(self) -> Iterable[Risk]:
         """Yield the risks of the savepoint, its operators and states."""
@@ -251,6 +250,12 @@ class CheckReport(Reported):
             if name == "loses_data":
                 told["severity"] = self.severity.value
         return told
+
+
+def max_severity(risks: Iterable[Risk]) -> Severity:
+    """Return the weight of the worst risk."""
+    weights = {risk.severity for risk in risks}
+    return next((weight for weight in Severity if weight in weights), Severity.FINE)
 
 
 def worst(outcomes: Iterable[tuple[Outcome, Stage | None]]) -> tuple[Outcome, Stage | None]:

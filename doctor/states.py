@@ -7,10 +7,10 @@ then each state is declared, by name and kind; rocksdb reads values last. A verd
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from doctor.job import JobOperator, JobState
-from doctor.report import Risk, Severity, Stage, StateOutcome, StateVerdict
+from doctor.report import Risk, Severity, Stage, StateOutcome, StateVerdict, max_severity
 from doctor.required import DECLARES, NOT_OF_THE_JOB, named_classes
 from doctor.rules.comparison import compare
 from doctor.rules.context import Comparison, Context, Path, found, joined, walk
@@ -60,16 +60,8 @@ _FIRST_WITHOUT_SCALA = 2
 _KRYO_5 = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateId:
-    """The identity of a state in an operator: Flink keeps states of each space apart."""
-
-    space: str
-    name: str
-
-
-def id_of(state: JobState) -> StateId:
-    """Return the identity of a state."""
+def id_of(state: JobState) -> tuple[str, str]:
+    """Return the identity of a state in an operator: its space, as Flink keeps states of each apart, and its name."""
     kind = state.entry.kind
     if kind is StateKind.TIMER:
         space = "timers"
@@ -77,7 +69,7 @@ def id_of(state: JobState) -> StateId:
         space = "keyed"
     else:
         space = "broadcast" if kind is StateKind.BROADCAST else "list"
-    return StateId(space=space, name=state.name)
+    return space, state.name
 
 
 def key_findings(old: JobOperator, new: JobOperator | None, context: Context) -> Comparison:
@@ -101,13 +93,7 @@ def key_findings(old: JobOperator, new: JobOperator | None, context: Context) ->
 
 def new_verdict(state: JobState) -> StateVerdict:
     """Return the verdict about a state that only the new job has."""
-    return StateVerdict(
-        state_name=state.name,
-        kind=state.entry.kind.value,
-        outcome=StateOutcome.NEW,
-        message=STATE_NEW.effect,
-        **STATE_NEW.cited,
-    )
+    return state.verdict(StateOutcome.NEW, message=STATE_NEW.effect, **STATE_NEW.cited)
 
 
 def state_verdict(old: JobState, new: JobState | None, context: Context, *, assumed: bool) -> StateVerdict:
@@ -182,10 +168,8 @@ def _nodes(state: JobState) -> Iterator[tuple[Path, Serializer]]:
 
 def _loading_of(state: JobState, context: Context) -> Comparison:
     """Return what fails before any value of a state is read: its snapshots, and the classes that they name."""
-    total = _gone(state.snapshot_classes, context, ())
-    for path, tree in _trees(state):
-        total |= _loading(tree, frozenset(), context, path)
-    return total
+    loading = (_loading(tree, frozenset(), context, path) for path, tree in _trees(state))
+    return _gone(state.snapshot_classes, context, ()) | joined(loading)
 
 
 def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context, path: Path) -> Comparison:
@@ -241,14 +225,9 @@ def _reassigned(state: JobState, context: Context) -> Comparison:
     for path, node in _nodes(state):
         now = context.classes.pojos.get(node.pojo_class) if isinstance(node, PojoSerializer) else None
         if now is not None:
-            compared = compare(node, now, context, path)
-            total |= Comparison(
-                findings=tuple(
-                    finding
-                    for finding in compared.findings
-                    if finding.rule in (FIELD_RETYPED, COMPONENT_REMOVED, FIELD_DETACHED)
-                )
-            )
+            failing = (FIELD_RETYPED, COMPONENT_REMOVED, FIELD_DETACHED)
+            met = compare(node, now, context, path).findings
+            total |= Comparison(findings=tuple(finding for finding in met if finding.rule in failing))
     return total
 
 
@@ -270,16 +249,10 @@ def _decoding(state: JobState, context: Context, *, is_compared: bool) -> Compar
 
 def _unchanged(old: JobState, context: Context) -> Comparison:
     """Return what an upgrade of Flink does to a state whose declaration stays."""
-    total = Comparison()
-    for path, tree in _trees(old):
-        total |= compare(tree, tree, context, path)
+    total = joined(compare(tree, tree, context, path) for path, tree in _trees(old))
     # What changes of the job might do is not asked where no job is given.
-    total = replace(
-        total,
-        findings=tuple(
-            finding for finding in total.findings if finding.rule.heap.severity is not Severity.RISK
-        ),
-    )
+    told = (finding for finding in total.findings if finding.rule.heap.severity is not Severity.RISK)
+    total = replace(total, findings=tuple(told))
     if not context.is_upgrade:
         return total
     for path, node in _nodes(old):
@@ -351,10 +324,8 @@ def _verdict(state: JobState, compared: Comparison, context: Context, outcome: S
     risks = tuple(
         dict.fromkeys(risk_of(finding, effect) for finding, effect in ranked if effect.severity in _RISKS)
     )
-    return StateVerdict(
-        state_name=state.name,
-        kind=state.entry.kind.value,
-        outcome=(effect.outcome if effect else None) or outcome,
+    return state.verdict(
+        (effect.outcome if effect else None) or outcome,
         stage=effect.stage if effect else None,
         changes_values=any(effect.severity is Severity.LOSES for _, effect in effects)
         and (effect is None or effect.stage is None),
@@ -382,22 +353,11 @@ def _effect(finding: Finding, verdict: Verdict, context: Context) -> Effect:
 
 
 def _rank(effect: Effect) -> tuple[int, int]:
-    return _RANK[effect.severity], effect.stage.order if effect.stage else 0
-
-
-def max_severity(risks: Iterable[Risk]) -> Severity:
-    """Return the weight of the worst risk."""
-    weights = {risk.severity for risk in risks}
-    return next((weight for weight in Severity if weight in weights), Severity.FINE)
+    return _RANK.index(effect.severity), effect.stage.order if effect.stage else 0
 
 
 # What is not known comes before what is lost: it may be worse.
-_RANK = {
-    severity: rank
-    for rank, severity in enumerate(
-        (Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT, Severity.RISK, Severity.FINE)
-    )
-}
+_RANK = (Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT, Severity.RISK, Severity.FINE)
 _RISKS = frozenset({Severity.DOUBT, Severity.RISK})
 _WEAK = _RISKS | {Severity.FINE}
 _OUTCOMES = {

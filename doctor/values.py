@@ -62,14 +62,10 @@ _SAMPLE = 10_000
 _UPGRADE, _OF_TYPES = "kryo-upgrade-", frozenset(("kryo-upgrade-collection-field", "kryo-upgrade-key"))
 _UNREAD_KINDS = frozenset(
     {
-        StateKind.TIMER,
-        StateKind.RAW_KEYED,
-        StateKind.RAW_OPERATOR,
-        StateKind.COORDINATOR,
-        StateKind.CHANNEL,
-        StateKind.MASTER,
+        StateKind.TIMER, StateKind.RAW_KEYED, StateKind.RAW_OPERATOR, StateKind.COORDINATOR,
+        StateKind.CHANNEL, StateKind.MASTER,
     }
-)
+)  # fmt: skip
 _SHOWN = 80
 
 

@@ -19,9 +19,10 @@ from doctor.rules.rule import (
     UNREADABLE_SNAPSHOT,
     Rule,
     Verdict,
+    refused,
 )
 from doctor.rules.types import class_changed
-from readers import AvroSerializer, Serializer
+from readers import AvroSerializer
 
 _GENERIC = "org.apache.avro.generic.GenericRecord"
 
@@ -51,13 +52,9 @@ FIELD_RENAMED = Rule(
     remedy="look fields up by the new name, and by the old one until the next savepoint",
     shown_by="avro-rename-alias",
 )
-INCOMPATIBLE = Rule(
+INCOMPATIBLE = refused(
     id="avro-incompatible",
     change="a schema that does not read data of the old one (GenericRecord, or POJO fields)",
-    effect="the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="give new fields a default, renamed ones an alias; keep symbols and types",
     shown_by="avro-add-nodefault avro-long-to-string avro-not-nullable avro-enum-remove org.apache.avro.SchemaCompatibility",
 )
@@ -108,10 +105,8 @@ UNRESOLVED = Rule(
 )
 
 
-def compare_avro(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+def compare_avro(old: AvroSerializer, new: AvroSerializer, context: Context, path: Path) -> Comparison:
     """Compare two Avro types by their schemas."""
-    assert isinstance(old, AvroSerializer)
-    assert isinstance(new, AvroSerializer)
     # Snapshots of before 1.8 name no class.
     if old.runtime_class and new.runtime_class and old.runtime_class != new.runtime_class:
         return class_changed(old.runtime_class, new.runtime_class, context, path)

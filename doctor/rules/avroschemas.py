@@ -16,15 +16,9 @@ from typing import Any, TypeAlias
 Schema: TypeAlias = Any  # JSON
 
 _WIDENED = {
-    ("int", "long"),
-    ("int", "float"),
-    ("int", "double"),
-    ("long", "float"),
-    ("long", "double"),
-    ("float", "double"),
-    ("string", "bytes"),
-    ("bytes", "string"),
-}
+    ("int", "long"), ("int", "float"), ("int", "double"), ("long", "float"), ("long", "double"),
+    ("float", "double"), ("string", "bytes"), ("bytes", "string"),
+}  # fmt: skip
 _ELEMENTS = {"array": "items", "map": "values"}
 _NUMBERS = ("int", "long", "float", "double")
 _NAMED = ("record", "error", "enum", "fixed")

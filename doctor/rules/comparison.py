@@ -9,7 +9,7 @@ from types import ModuleType
 
 from doctor.rules import avro, graph, jar, kryo, plans, pojo, samples, scala, states, types, upgrade, values
 from doctor.rules.avro import compare_avro
-from doctor.rules.context import Compare, Comparison, Context, Path, found
+from doctor.rules.context import CompareAlike, Comparison, Context, Path, found
 from doctor.rules.kryo import compare_kryo
 from doctor.rules.pojo import POJO_TO_KRYO, POJO_TO_KRYO_READABLE, POJO_TO_OTHER, compare_pojos
 from doctor.rules.rule import Rule
@@ -48,7 +48,7 @@ def _other_type(old: Serializer, new: Serializer, context: Context, path: Path) 
     return found(TYPE_CHANGED, path, detail)
 
 
-_COMPARISONS: dict[type[Serializer], Compare] = {
+_COMPARISONS: dict[type[Serializer], CompareAlike] = {
     **COMPARISONS,
     PojoSerializer: compare_pojos,
     KryoSerializer: compare_kryo,

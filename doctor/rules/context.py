@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from doctor.jarclasses import NO_JAR, JarClasses
 from doctor.rules.rule import Finding, Rule, Verdict
@@ -52,6 +52,8 @@ class KnownClasses:
 
 
 Compare: TypeAlias = "Callable[[Serializer, Serializer, Context, Path], Comparison]"
+CompareAlike: TypeAlias = "Callable[[Any, Any, Context, Path], Comparison]"
+"""Compares two types of one class, which a table names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

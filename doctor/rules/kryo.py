@@ -12,7 +12,6 @@ from doctor.rules import types
 from doctor.rules.context import Comparison, Context, Path, found
 from doctor.rules.rule import (
     DOUBT,
-    FAILS_REGISTER,
     FAILS_RESTORE,
     FINE,
     LOSES,
@@ -20,9 +19,10 @@ from doctor.rules.rule import (
     UNREADABLE_ACCESS,
     Rule,
     Verdict,
+    refused,
 )
 from doctor.rules.types import class_changed
-from readers import KryoSerializer, Serializer
+from readers import KryoSerializer
 
 _REWRITE = "convert it with `savepointdb convert`, which takes those of Flink 1.16 to 1.20, or make the class a POJO before the upgrade"
 _LOOK = "check with --values: only the values tell"
@@ -168,13 +168,10 @@ UPGRADE_OWN_SERIALIZER = Rule(
     remedy=_REWRITE,
     shown_by="kryo-serializer-upgrade",
 )
-UPGRADE_COLLECTION_FIELD = Rule(
+UPGRADE_COLLECTION_FIELD = refused(
     id="kryo-upgrade-collection-field",
     change="1.x → 2.x: a field of type List, Map or Set in a POJO, which Kryo wrote in 1.x",
     effect="2.x has serializers of its own for them: the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
     remedy=_REWRITE + "; pipeline.built-in-collection-types: false keeps Kryo, which loses elements",
     shown_by="pojo-list-field pojo-listonly-field pojo-maponly-field",
 )
@@ -189,10 +186,8 @@ KEY_INVISIBLE = Rule(
 )
 
 
-def compare_kryo(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+def compare_kryo(old: KryoSerializer, new: KryoSerializer, context: Context, path: Path) -> Comparison:
     """Compare two classes that Kryo writes; what an upgrade does to their values is found by `upgraded`."""
-    assert isinstance(old, KryoSerializer)
-    assert isinstance(new, KryoSerializer)
     if old.type_class != new.type_class:
         return class_changed(old.type_class, new.type_class, context, path)
     total = _serializers(old, new, context, path)
@@ -266,16 +261,10 @@ _FLINK = ("org.apache.flink.", "org.apache.avro.")
 _UNFILLED = frozenset(
     f"java.util.{name}"
     for name in (
-        "ArrayDeque",
-        "Vector",
-        "Stack",
-        "concurrent.CopyOnWriteArrayList",
-        "LinkedHashSet",
-        "Hashtable",
-        "Properties",
-        "IdentityHashMap",
+        "ArrayDeque", "Vector", "Stack", "concurrent.CopyOnWriteArrayList", "LinkedHashSet",
+        "Hashtable", "Properties", "IdentityHashMap",
     )
-)
+)  # fmt: skip
 _OFFSETS = frozenset({"java.time.ZoneOffset", "java.time.OffsetTime"})
 _ZONED = frozenset({"java.time.ZonedDateTime", "java.time.OffsetDateTime"})
 # Types that hold objects of any class.
@@ -290,31 +279,16 @@ _LOST = frozenset(
     )
 )  # fmt: skip
 _FAILING = (
-    "java.util.UUID",
-    "java.util.Locale",
-    "java.time.Duration",
-    "java.time.LocalDate",
-    "java.time.ZonedDateTime",
-    "java.time.OffsetDateTime",
-    "java.time.ZoneId",
-    "java.time.YearMonth",
-    "java.util.OptionalInt",
-    "java.util.OptionalLong",
-    "java.util.ArrayDeque",
-    "java.util.Vector",
-    "java.util.LinkedHashSet",
-    "java.util.regex.Pattern",
-    "java.util.concurrent.CopyOnWriteArrayList",
-)
+    "java.util.UUID", "java.util.Locale", "java.time.Duration", "java.time.LocalDate",
+    "java.time.ZonedDateTime", "java.time.OffsetDateTime", "java.time.ZoneId", "java.time.YearMonth",
+    "java.util.OptionalInt", "java.util.OptionalLong", "java.util.ArrayDeque", "java.util.Vector",
+    "java.util.LinkedHashSet", "java.util.regex.Pattern", "java.util.concurrent.CopyOnWriteArrayList",
+)  # fmt: skip
 # Kryo 5 reads other numbers.
 _OTHER = (
-    "java.time.Period",
-    "java.time.Year",
-    "java.time.MonthDay",
-    "java.time.OffsetTime",
-    "java.time.ZoneOffset",
-    "java.util.OptionalDouble",
-)
+    "java.time.Period", "java.time.Year", "java.time.MonthDay", "java.time.OffsetTime",
+    "java.time.ZoneOffset", "java.util.OptionalDouble",
+)  # fmt: skip
 _UPGRADES: dict[str, Rule] = (
     dict.fromkeys((*_LOST, *_OTHER), UPGRADE_LOSES)
     | dict.fromkeys(_FAILING, UPGRADE_FAILS)

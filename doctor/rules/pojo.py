@@ -10,9 +10,9 @@ from __future__ import annotations
 from doctor.rules import types
 from doctor.rules.assignment import is_assignable
 from doctor.rules.context import Comparison, Context, Path, found, joined, walk
-from doctor.rules.rule import FAILS_REGISTER, FAILS_RESTORE, FINE, LOSES, RISK, Rule, Verdict
+from doctor.rules.rule import FAILS_REGISTER, FAILS_RESTORE, FINE, LOSES, RISK, Rule, Verdict, refused
 from doctor.rules.types import class_changed
-from readers import EnumSerializer, PojoField, PojoSerializer, Serializer
+from readers import EnumSerializer, PojoField, PojoSerializer
 
 FIELD_ADDED = Rule(
     id="pojo-field-added",
@@ -108,13 +108,9 @@ FIELD_RETYPED = Rule(
         "pojo-nested-class-renamed-kept nested-retype-broadcast-value"
     ),
 )
-FIELD_RETYPED_ASSIGNABLE = Rule(
+FIELD_RETYPED_ASSIGNABLE = refused(
     id="pojo-field-retyped-assignable",
     change="a field of a POJO with another type, to which Java can assign the old values (int → long)",
-    effect="the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
     shown_by="pojo-list-field pojo-retype-integer-number pojo-linkedlist-to-list o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
 )
@@ -159,32 +155,22 @@ POJO_TO_KRYO = Rule(
     remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
     shown_by="pojo-to-kryo-ctor",
 )
-POJO_TO_KRYO_READABLE = Rule(
+POJO_TO_KRYO_READABLE = refused(
     id="pojo-to-kryo-readable",
     change="a class is no longer a POJO to Flink, so Kryo writes it; it still has its default constructor (a getter or setter lost)",
-    effect="the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
     shown_by="o.a.f.api.java.typeutils.runtime.PojoSerializer o.a.f.api.java.typeutils.TypeExtractor",
 )
-POJO_TO_OTHER = Rule(
+POJO_TO_OTHER = refused(
     id="pojo-to-other",
     change="a POJO is read by another serializer, as Kryo → POJO or POJO → Avro reflect",
-    effect="the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the way in which the class is serialised, or give the state a new name and copy its values",
     shown_by="pojo-to-avro-reflect own-serializer-to-pojo",
 )
 
 
-def compare_pojos(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+def compare_pojos(old: PojoSerializer, new: PojoSerializer, context: Context, path: Path) -> Comparison:
     """Compare two POJOs."""
-    assert isinstance(old, PojoSerializer)
-    assert isinstance(new, PojoSerializer)
     if old.pojo_class != new.pojo_class:
         return class_changed(old.pojo_class, new.pojo_class, context, path)
     total = _fields(old, new, context, path) | _registrations(old, new, context, path)

@@ -74,6 +74,12 @@ class Rule:
         return self.heap if heap or self.rocksdb is None else self.rocksdb
 
 
+def refused(*, effect: str = "the state is refused when it is declared", **texts: str) -> Rule:
+    """Return the rule of a change for which Flink refuses the state when it is declared; `texts` are fields of `Rule`."""
+    flink = "The new state serializer must not be incompatible with the old state serializer"
+    return Rule(verdict=Verdict.INCOMPATIBLE, heap=FAILS_REGISTER, effect=effect, flink=flink, **texts)  # type: ignore[arg-type]  # all texts
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A rule that a state, or a field of it, meets.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.rules.context import Comparison, Context, Path, found, joined
 from doctor.rules.rule import FAILS_REGISTER, FAILS_RESTORE, RISK, Rule, Verdict
 from doctor.rules.types import class_changed
-from readers import ScalaCaseClassSerializer, Serializer
+from readers import ScalaCaseClassSerializer
 
 FIELDS_CHANGED = Rule(
     id="scala-fields-changed",
@@ -28,10 +28,10 @@ FIELD_NAMES = Rule(
 )
 
 
-def compare_case_classes(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+def compare_case_classes(
+    old: ScalaCaseClassSerializer, new: ScalaCaseClassSerializer, context: Context, path: Path
+) -> Comparison:
     """Compare two case classes."""
-    assert isinstance(old, ScalaCaseClassSerializer)
-    assert isinstance(new, ScalaCaseClassSerializer)
     if old.tuple_class != new.tuple_class:
         return class_changed(old.tuple_class, new.tuple_class, context, path)
     if old.width != new.width:

@@ -16,9 +16,8 @@ from doctor.rules.rule import (
     UNREADABLE_ACCESS,
     Rule,
     Verdict,
+    refused,
 )
-
-_REFUSED = "The new state serializer must not be incompatible with the old state serializer"
 
 NOT_DECLARED = Rule(
     id="state-not-declared",
@@ -100,13 +99,9 @@ MAP_KEY_MIGRATED = Rule(
     remedy="restore with hashmap from a canonical savepoint of Flink 1.13 or later once, or keep the key",
     shown_by="nested-add-field-map-key nested-add-field-broadcast-key",
 )
-TTL_1 = Rule(
+TTL_1 = refused(
     id="ttl-switched",
     change="TTL switched on or off, Flink 1.x",
-    effect="the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink=_REFUSED,
     remedy="keep TTL as it is, with a very long time instead of none; or upgrade to 2.x first, which migrates",
     shown_by="ttl-on-value ttl-off-value ttl-off-list ttl-off-map ttl-on-reducing sql-ttl-off",
 )

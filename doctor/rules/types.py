@@ -5,13 +5,11 @@ Flink: CompositeTypeSerializerSnapshot, SimpleTypeSerializerSnapshot, EnumSerial
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from itertools import zip_longest
-from typing import TypeAlias
 
-from doctor.rules.context import Compare, Comparison, Context, Path, found, joined
-from doctor.rules.rule import FAILS_REGISTER, FAILS_RESTORE, FINE, RISK, Rule, Verdict
+from doctor.rules.context import CompareAlike, Comparison, Context, Path, found, joined
+from doctor.rules.rule import FAILS_RESTORE, FINE, RISK, Rule, Verdict, refused
 from readers import (
     EnumSerializer,
     OpaqueSerializer,
@@ -21,13 +19,10 @@ from readers import (
     TupleSerializer,
 )
 
-TYPE_CHANGED = Rule(
+TYPE_CHANGED = refused(
     id="type-changed",
     change="another type: any basic type, list element, map key or value, arity, side of an Either, SQL type",
     effect="the state is refused when it is declared; there is no widening anywhere",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the old type, give the state a new name and copy its values, or write it anew with `CREATE TABLE … AS SELECT`",
     shown_by=(
         "basic-string-to-long list-element-type map-key-type tuple-arity tuple-field-type row-arity "
@@ -81,13 +76,9 @@ CLASS_GONE = Rule(
         "state-removed-kryo-class-gone pojo-subclass-registered-gone"
     ),
 )
-CLASS_CHANGED = Rule(
+CLASS_CHANGED = refused(
     id="class-changed",
     change="the state is declared with another class; the old one is still in the jar",
-    effect="the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the old class in the declaration, or give the state a new name and copy its values",
     shown_by="pojo-class-renamed-kept kryo-class-renamed-kept",
 )
@@ -107,29 +98,19 @@ OWN_SERIALIZER = Rule(
     remedy="make sure that the serializer reads the bytes of its old version",
     shown_by="own-serializer-same o.a.f.api.common.typeutils.SimpleTypeSerializerSnapshot",
 )
-OWN_TO_OTHER = Rule(
+OWN_TO_OTHER = refused(
     id="own-serializer-replaced",
     change="a serializer of the job's own gives way to one of Flink's, or the reverse",
-    effect="the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the serializer, or give the state a new name and copy its values",
     shown_by="own-serializer-to-pojo",
 )
-NULLABILITY_CHANGED = Rule(
+NULLABILITY_CHANGED = refused(
     id="sql-nullability-changed",
     change="SQL: a column, or a field in one, becomes NOT NULL or nullable",
     effect="the state is refused when it is declared, although the bytes are the same",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="keep the column as it was declared",
     shown_by="o.a.f.table.runtime.typeutils.RowDataSerializer$RowDataSerializerSnapshot o.a.f.table.types.logical.LogicalType",
 )
-
-
-Comparisons: TypeAlias = Mapping[type[Serializer], Compare]
 
 # Names that a reader gives to fields; Flink does not record them.
 _UNRECORDED = frozenset({"names"})
@@ -169,9 +150,7 @@ def _is_nested(value: object) -> bool:
     return isinstance(value, Serializer) or (isinstance(value, tuple) and any(map(_is_nested, value)))
 
 
-def _compare_enums(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
-    assert isinstance(old, EnumSerializer)
-    assert isinstance(new, EnumSerializer)
+def _compare_enums(old: EnumSerializer, new: EnumSerializer, context: Context, path: Path) -> Comparison:
     if old.enum_class != new.enum_class:
         return class_changed(old.enum_class, new.enum_class, context, path)
     return compare_constants(old, new, path)
@@ -187,9 +166,7 @@ def compare_constants(old: EnumSerializer, new: EnumSerializer, path: Path) -> C
     return Comparison()
 
 
-def _compare_tuples(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
-    assert isinstance(old, TupleSerializer)
-    assert isinstance(new, TupleSerializer)
+def _compare_tuples(old: TupleSerializer, new: TupleSerializer, context: Context, path: Path) -> Comparison:
     # A tuple and its user subclass have one snapshot: only the fields count.
     if old.width != new.width:
         return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}")
@@ -203,9 +180,9 @@ def _compare_rows(old: Serializer, new: Serializer, context: Context, path: Path
     return found(ROW_NAMES, path, old.type_name) | same_class(old, new, context, path)
 
 
-def _compare_sql_rows(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
-    assert isinstance(old, RowDataSerializer)
-    assert isinstance(new, RowDataSerializer)
+def _compare_sql_rows(
+    old: RowDataSerializer, new: RowDataSerializer, context: Context, path: Path
+) -> Comparison:
     # Names of a row's own fields are not in the snapshot; a reader may know them all the same.
     if old.field_types != new.field_types:
         return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}")
@@ -232,7 +209,7 @@ def class_changed(before: str, after: str, context: Context, path: Path) -> Comp
     return found(CLASS_GONE, path, f"{before} → {after}{known}")
 
 
-COMPARISONS: dict[type[Serializer], Compare] = {
+COMPARISONS: dict[type[Serializer], CompareAlike] = {
     EnumSerializer: _compare_enums,
     TupleSerializer: _compare_tuples,
     RowSerializer: _compare_rows,

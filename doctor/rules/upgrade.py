@@ -131,16 +131,10 @@ _GONE = frozenset(
 _OLD_SQL = frozenset(
     f"org.apache.flink.table.runtime.typeutils.{name}Serializer${name}SerializerSnapshot"
     for name in (
-        "BaseArray",
-        "BaseMap",
-        "BaseRow",
-        "BinaryGeneric",
-        "BinaryRow",
-        "BinaryString",
-        "Decimal",
-        "SqlTimestamp",
+        "BaseArray", "BaseMap", "BaseRow", "BinaryGeneric", "BinaryRow", "BinaryString",
+        "Decimal", "SqlTimestamp",
     )
-)
+)  # fmt: skip
 _ROW_CONFIG = "org.apache.flink.api.java.typeutils.runtime.RowSerializer$RowSerializerConfigSnapshot"
 _ROW = "org.apache.flink.types.Row"
 _CONNECTORS = ("org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition",)
