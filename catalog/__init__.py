@@ -68,26 +68,6 @@ if TYPE_CHECKING:
     from catalog.scan import Predicate, Scan, Split
     from catalog.table import FactsTable, PlannedTable, Table
 
-_HOMES = {
-    "catalog.cache.files": "ListedTable",
-    "catalog.catalog": "Catalog Root connect",
-    "catalog.database": "Database",
-    "catalog.differences.summary": "SummaryTable diff_facts",
-    "catalog.differences.table": "diff_table",
-    "catalog.errors": (
-        "CatalogError NoSuchColumnError NoSuchDatabaseError NoSuchJobError NoSuchTableError NotAKeyError"
-    ),
-    "catalog.naming": "CheckpointFacts JobFacts",
-    "catalog.history": "HistoryDatabase Job",
-    "catalog.keys": (
-        "ENTRIES Key KeyedState entries_of key_of keyed_states parse_key shown_key "
-        "unread_operators value_of_text"
-    ),
-    "catalog.scan": "Predicate Scan Split",
-    "catalog.table": "FactsTable PlannedTable Table",
-}
-"""Module → its names in this face; `name:other` has another name here. A module may be a name of its package."""
-
 # A type checker would take every name for one of the room.
 if not TYPE_CHECKING:
-    __getattr__, __all__ = late_names(globals(), _HOMES)
+    __getattr__, __all__ = late_names(globals())

@@ -98,52 +98,6 @@ if TYPE_CHECKING:
     from writers.target import UNFINISHED, remove_unfinished
     from writers.warnings import RestoreWarning
 
-_HOMES = {
-    "readers": "ROW",
-    "writers.changes": (
-        "FIRST_ADDED GROUP AddedRows GroupChanges RemovedRows Spool StateChanges UpdatedRows"
-    ),
-    "writers.creation.edits": "MOST_KEY_GROUPS CreateOperator ExtendOperatorState",
-    "writers.creation.elements": "CollectedElements",
-    "writers.creation.empty": "write_empty_savepoint",
-    "writers.creation.spool": "SpooledEntries",
-    "writers.creation.states": "NewState kind_named",
-    "writers.creation.types": "named_after type_of_column",
-    "writers.creation.verification": "check_created",
-    "writers.edits": "DropOperator Edit ForFlink RenameOperator WithNewerFlink",
-    "writers.elsewhere.parcels": "Run done parcel_of result_of",
-    "writers.encode.encoder": "Encoded Encoder",
-    "writers.encode.equality": "comparable_numbers",
-    "writers.encode.fitting": "fitted shown",
-    "writers.encode.primitives": "NullField null_fields",
-    "writers.errors": (
-        "RefusedEditError TargetError TargetExistsError UnencodableTypeError UnencodableValueError "
-        "UnwritableError WriterError"
-    ),
-    "writers.evolution": (
-        "AddedField DroppedField ExpiringValue RenamedField RetypedField StateAlteration TypeChange"
-    ),
-    "writers.files": "FilesMode",
-    "writers.hashes": "key_groups_of",
-    "writers.identities": "differing",
-    "writers.kernels": "COMPILED_UNITS",
-    "writers.keyed.altered": "try_types",
-    "writers.keyed.rewrite": "RewriteKeyedState merged_edits",
-    "writers.kryo.targets": "holds_older_objects needed_type",
-    "writers.metadata": "NEWEST_VERSION:NEWEST_WRITTEN_METADATA OLDEST_VERSION:OLDEST_WRITTEN_METADATA",
-    "writers.operatorheaders": "AlterOperatorStates",
-    "writers.operatorstate.connectors": "is_of_sink",
-    "writers.operatorstate.offsets": "SetOffsets",
-    "writers.operatorstate.rewrite": "RewriteOperatorState",
-    "writers.places": "store_of",
-    "writers.savepoint": "SavepointWriter Summary",
-    "writers.stores.requests": "StoreRequests",
-    "writers.stores.store": "Store",
-    "writers.target": "UNFINISHED remove_unfinished",
-    "writers.warnings": "RestoreWarning",
-}
-"""Module → its names in this face; `name:other` has another name here. A module may be a name of its package."""
-
 # A type checker would take every name for one of the room.
 if not TYPE_CHECKING:
-    __getattr__, __all__ = late_names(globals(), _HOMES)
+    __getattr__, __all__ = late_names(globals())
