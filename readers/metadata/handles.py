@@ -28,45 +28,14 @@ Flink: MetadataV2V3SerializerBase, MetadataV3Serializer, ChannelStateHandleSeria
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from readers.cursor import Cursor
-from readers.metadata.model import (
-    ChangelogStateBackendHandle,
-    ChangelogStateHandleStreamImpl,
-    ChannelOffsets,
-    ChannelStateHandle,
-    FileMergingOperatorStreamStateHandle,
-    HandleAndLocalPath,
-    IncrementalRemoteKeyedStateHandle,
-    InMemoryChangelogStateHandle,
-    InputChannelStateHandle,
-    KeyedStateHandle,
-    KeyGroupsSavepointStateHandle,
-    KeyGroupsStateHandle,
-    MergedInputChannelStateHandle,
-    MergedResultSubpartitionStateHandle,
-    Mode,
-    Offsets,
-    OperatorStreamStateHandle,
-    ResultSubpartitionStateHandle,
-    StateChange,
-    StateMetaInfo,
-    StreamAndOffset,
-)
-from readers.metadata.streams import (
-    ByteStreamStateHandle,
-    CheckpointedStateScope,
-    EmptySegmentFileStateHandle,
-    FileStateHandle,
-    KeyGroupRange,
-    RelativeFileStateHandle,
-    SegmentFileStateHandle,
-    StreamStateHandle,
-)
+from readers.metadata import model, streams
 
 NULL_HANDLE = 0
 MAX_KEY_GROUPS = 1 << 15
@@ -115,35 +84,34 @@ class HandleCursor(Cursor):
         self.nesting += 1
 
 
-def read_stream_state_handle(cursor: HandleCursor) -> StreamStateHandle | None:
+def read_stream_state_handle(cursor: HandleCursor) -> streams.StreamStateHandle | None:
     """Read a stream handle; None for tag 0."""
     return _read_tagged(cursor, STREAM_STATE_HANDLES, "a stream state handle")
 
 
-def read_keyed_state_handle(cursor: HandleCursor) -> KeyedStateHandle | None:
+def read_keyed_state_handle(cursor: HandleCursor) -> model.KeyedStateHandle | None:
     """Read a keyed state handle; None for tag 0."""
     return _read_tagged(cursor, KEYED_STATE_HANDLES, "a keyed state handle")
 
 
-def read_operator_state_handle(cursor: HandleCursor) -> OperatorStreamStateHandle | None:
+def read_operator_state_handle(cursor: HandleCursor) -> model.OperatorStreamStateHandle | None:
     """Read an operator state handle; None for tag 0."""
     return _read_tagged(cursor, OPERATOR_STATE_HANDLES, "an operator state handle")
 
 
-def read_input_channel_handle(cursor: HandleCursor) -> ChannelStateHandle:
+def read_input_channel_handle(cursor: HandleCursor) -> model.ChannelStateHandle:
     """Read a handle of input channels; it has a tag only in version 6."""
     if not cursor.dialect.channel_tags:
-        return read_channel(cursor, InputChannelStateHandle)
-    return _required(cursor, _read_tagged(cursor, INPUT_CHANNEL_HANDLES, "an input channel state handle"))
+        return read_channel(cursor, model.InputChannelStateHandle)
+    return _required(_read_tagged(cursor, INPUT_CHANNEL_HANDLES, "an input channel state handle"), cursor)
 
 
-def read_result_subpartition_handle(cursor: HandleCursor) -> ChannelStateHandle:
+def read_result_subpartition_handle(cursor: HandleCursor) -> model.ChannelStateHandle:
     """Read a handle of result subpartitions; it has a tag only in version 6."""
     if not cursor.dialect.channel_tags:
-        return read_channel(cursor, ResultSubpartitionStateHandle)
-    return _required(
-        cursor, _read_tagged(cursor, RESULT_SUBPARTITION_HANDLES, "a result subpartition state handle")
-    )
+        return read_channel(cursor, model.ResultSubpartitionStateHandle)
+    handle = _read_tagged(cursor, RESULT_SUBPARTITION_HANDLES, "a result subpartition state handle")
+    return _required(handle, cursor)
 
 
 def _read_tagged(
@@ -162,32 +130,34 @@ def _read_tagged(
     return body
 
 
-def _required(cursor: HandleCursor, handle: T | None) -> T:
+def _required(handle: T | None, cursor: HandleCursor) -> T:
     if handle is None:
         raise cursor.corrupt("expected a state handle, found null", cursor.position - 1)
     return handle
 
 
-def _required_stream(cursor: HandleCursor) -> StreamStateHandle:
-    return _required(cursor, read_stream_state_handle(cursor))
+def _required_stream(cursor: HandleCursor) -> streams.StreamStateHandle:
+    return _required(read_stream_state_handle(cursor), cursor)
 
 
 # --- streams ---
 
 
-def read_byte_stream(cursor: HandleCursor) -> ByteStreamStateHandle:
-    return ByteStreamStateHandle(handle_name=cursor.utf("handle name"), data=cursor.blob("inline state"))
+def read_byte_stream(cursor: HandleCursor) -> streams.ByteStreamStateHandle:
+    return streams.ByteStreamStateHandle(
+        handle_name=cursor.utf("handle name"), data=cursor.blob("inline state")
+    )
 
 
-def read_file_stream(cursor: HandleCursor) -> FileStateHandle:
-    return FileStateHandle(state_size=cursor.i8(), file_path=cursor.utf("file path"))
+def read_file_stream(cursor: HandleCursor) -> streams.FileStateHandle:
+    return streams.FileStateHandle(state_size=cursor.i8(), file_path=cursor.utf("file path"))
 
 
-def read_relative_stream(cursor: HandleCursor) -> RelativeFileStateHandle:
-    return RelativeFileStateHandle(relative_path=cursor.utf("relative path"), state_size=cursor.i8())
+def read_relative_stream(cursor: HandleCursor) -> streams.RelativeFileStateHandle:
+    return streams.RelativeFileStateHandle(relative_path=cursor.utf("relative path"), state_size=cursor.i8())
 
 
-def read_segment(cursor: HandleCursor) -> SegmentFileStateHandle:
+def read_segment(cursor: HandleCursor) -> streams.SegmentFileStateHandle:
     """i8 start; i8 size; i4 scope; utf path; utf logical file id."""
     start = cursor.position
     # An unknown size is no error in other handles, but here only the size separates one state from the next.
@@ -196,7 +166,7 @@ def read_segment(cursor: HandleCursor) -> SegmentFileStateHandle:
         raise cursor.corrupt(f"expected a segment, found start {start_pos} and size {state_size}", start)
     if scope not in _SEGMENT_SCOPES:
         raise cursor.corrupt(f"expected scope 0 (exclusive) or 1 (shared), found {scope}", start + 16)
-    return SegmentFileStateHandle(
+    return streams.SegmentFileStateHandle(
         start_pos=start_pos,
         state_size=state_size,
         state_scope=_SEGMENT_SCOPES[scope],
@@ -205,22 +175,10 @@ def read_segment(cursor: HandleCursor) -> SegmentFileStateHandle:
     )
 
 
-def read_empty_segment(cursor: HandleCursor) -> EmptySegmentFileStateHandle:
-    return EmptySegmentFileStateHandle()
-
-
-def read_key_groups_stream(cursor: HandleCursor) -> StreamStateHandle:
-    """Read a key-groups handle in place of a stream handle: its bytes are the bytes of its delegate.
-
-    Flink accepts it, because its KeyGroupsStateHandle is a StreamStateHandle too.
-    """
-    return read_key_groups(cursor).delegate
-
-
 # --- keyed state ---
 
 
-def read_key_group_range(cursor: HandleCursor) -> KeyGroupRange:
+def read_key_group_range(cursor: HandleCursor) -> streams.KeyGroupRange:
     """i4 first key group, i4 number of key groups."""
     position = cursor.position
     start, count = cursor.i4(), cursor.i4()
@@ -228,10 +186,10 @@ def read_key_group_range(cursor: HandleCursor) -> KeyGroupRange:
         raise cursor.corrupt(
             f"expected a range in {MAX_KEY_GROUPS} key groups, found {count} from {start} on", position
         )
-    return KeyGroupRange(start, start + count - 1)
+    return streams.KeyGroupRange(start, start + count - 1)
 
 
-def read_offsets(cursor: Cursor, count: int) -> Offsets:
+def read_offsets(cursor: Cursor, count: int) -> model.Offsets:
     """Read `count` i8 as a read-only int64 array."""
     # The cursor compares the length with the bytes that are left before NumPy allocates anything.
     offsets = np.frombuffer(cursor.read(count * OFFSET_BYTES, "offsets"), dtype=">i8").astype(np.int64)
@@ -239,35 +197,24 @@ def read_offsets(cursor: Cursor, count: int) -> Offsets:
     return offsets
 
 
-def read_key_groups(cursor: HandleCursor) -> KeyGroupsStateHandle:
+def read_key_groups(
+    cursor: HandleCursor, kind: type[model.KeyGroupsStateHandle] = model.KeyGroupsStateHandle
+) -> model.KeyGroupsStateHandle:
     key_group_range = read_key_group_range(cursor)
-    return KeyGroupsStateHandle(
+    return kind(
         key_group_range=key_group_range,
         offsets=read_offsets(cursor, key_group_range.number_of_key_groups),
         delegate=_required_stream(cursor),
     )
 
 
-def read_savepoint_key_groups(cursor: HandleCursor) -> KeyGroupsSavepointStateHandle:
-    handle = read_key_groups(cursor)
-    return KeyGroupsSavepointStateHandle(
-        key_group_range=handle.key_group_range, offsets=handle.offsets, delegate=handle.delegate
-    )
+def read_key_groups_v2(cursor: HandleCursor) -> model.KeyGroupsStateHandle:
+    return replace(read_key_groups(cursor), state_handle_id=cursor.utf("state handle id"))
 
 
-def read_key_groups_v2(cursor: HandleCursor) -> KeyGroupsStateHandle:
-    handle = read_key_groups(cursor)
-    return KeyGroupsStateHandle(
-        key_group_range=handle.key_group_range,
-        offsets=handle.offsets,
-        delegate=handle.delegate,
-        state_handle_id=cursor.utf("state handle id"),
-    )
-
-
-def read_incremental(cursor: HandleCursor, *, v2: bool = False) -> IncrementalRemoteKeyedStateHandle:
+def read_incremental(cursor: HandleCursor, *, v2: bool = False) -> model.IncrementalRemoteKeyedStateHandle:
     """i8 checkpoint id; utf backend id; range; [V2: i8 size]; meta stream; shared; private; [V2: utf id]."""
-    return IncrementalRemoteKeyedStateHandle(
+    return model.IncrementalRemoteKeyedStateHandle(
         checkpoint_id=cursor.i8(),
         backend_identifier=cursor.utf("backend identifier"),
         key_group_range=read_key_group_range(cursor),
@@ -279,27 +226,25 @@ def read_incremental(cursor: HandleCursor, *, v2: bool = False) -> IncrementalRe
     )
 
 
-def read_incremental_v2(cursor: HandleCursor) -> IncrementalRemoteKeyedStateHandle:
-    return read_incremental(cursor, v2=True)
-
-
-def _read_handles_and_local_paths(cursor: HandleCursor) -> tuple[HandleAndLocalPath, ...]:
+def _read_handles_and_local_paths(cursor: HandleCursor) -> tuple[model.HandleAndLocalPath, ...]:
     """i4 n; n × (utf file name in the RocksDB directory; stream)."""
     # A name takes two bytes at least, a handle one: this bounds the count before anything is allocated.
     count = cursor.count("files", minimum_bytes=3)
-    return tuple(HandleAndLocalPath(cursor.utf("local path"), _required_stream(cursor)) for _ in range(count))
+    return tuple(
+        model.HandleAndLocalPath(cursor.utf("local path"), _required_stream(cursor)) for _ in range(count)
+    )
 
 
 # --- changelog ---
 
 
-def read_changelog(cursor: HandleCursor, *, v2: bool = False) -> ChangelogStateBackendHandle:
+def read_changelog(cursor: HandleCursor, *, v2: bool = False) -> model.ChangelogStateBackendHandle:
     """range; [i8 size]; base; changes; [i8 materialization id; V2: i8 checkpoint id; utf state handle id].
 
     1.14 did not write the fields in brackets.
     """
     sizes = cursor.dialect.changelog_sizes
-    return ChangelogStateBackendHandle(
+    return model.ChangelogStateBackendHandle(
         key_group_range=read_key_group_range(cursor),
         checkpointed_size=cursor.i8() if sizes else None,
         materialized=_read_keyed_state_handles(cursor),
@@ -310,33 +255,29 @@ def read_changelog(cursor: HandleCursor, *, v2: bool = False) -> ChangelogStateB
     )
 
 
-def read_changelog_v2(cursor: HandleCursor) -> ChangelogStateBackendHandle:
-    return read_changelog(cursor, v2=True)
-
-
-def _read_keyed_state_handles(cursor: HandleCursor) -> tuple[KeyedStateHandle, ...]:
+def _read_keyed_state_handles(cursor: HandleCursor) -> tuple[model.KeyedStateHandle, ...]:
     count = cursor.count("keyed state handles")
-    return tuple(_required(cursor, read_keyed_state_handle(cursor)) for _ in range(count))
+    return tuple(_required(read_keyed_state_handle(cursor), cursor) for _ in range(count))
 
 
-def read_changelog_bytes(cursor: HandleCursor) -> InMemoryChangelogStateHandle:
+def read_changelog_bytes(cursor: HandleCursor) -> model.InMemoryChangelogStateHandle:
     """range; i8 from; i8 to; i4 n; n × (i4 key group; blob); [utf state handle id, not in 1.14]."""
-    return InMemoryChangelogStateHandle(
+    return model.InMemoryChangelogStateHandle(
         key_group_range=read_key_group_range(cursor),
         from_sequence_number=cursor.i8(),
         to_sequence_number=cursor.i8(),
         changes=tuple(
-            StateChange(cursor.i4(), cursor.blob("change"))
+            model.StateChange(cursor.i4(), cursor.blob("change"))
             for _ in range(cursor.count("changes", minimum_bytes=8))
         ),
         state_handle_id=cursor.utf("state handle id") if cursor.dialect.changelog_sizes else None,
     )
 
 
-def read_changelog_files(cursor: HandleCursor) -> ChangelogStateHandleStreamImpl:
+def read_changelog_files(cursor: HandleCursor) -> model.ChangelogStateHandleStreamImpl:
     """range; i4 n; n × (i8 offset; stream); i8 size; [i8 checkpointed size; utf id: not in 1.14]."""
     sizes = cursor.dialect.changelog_sizes
-    return ChangelogStateHandleStreamImpl(
+    return model.ChangelogStateHandleStreamImpl(
         key_group_range=read_key_group_range(cursor),
         handles_and_offsets=tuple(
             _read_stream_and_offset(cursor) for _ in range(cursor.count("streams", minimum_bytes=9))
@@ -347,34 +288,26 @@ def read_changelog_files(cursor: HandleCursor) -> ChangelogStateHandleStreamImpl
     )
 
 
-def read_changelog_files_v2(cursor: HandleCursor) -> ChangelogStateHandleStreamImpl:
-    handle = read_changelog_files(cursor)
-    return ChangelogStateHandleStreamImpl(
-        key_group_range=handle.key_group_range,
-        handles_and_offsets=handle.handles_and_offsets,
-        state_size=handle.state_size,
-        checkpointed_size=handle.checkpointed_size,
-        state_handle_id=handle.state_handle_id,
-        storage_identifier=cursor.utf("storage identifier"),
-    )
+def read_changelog_files_v2(cursor: HandleCursor) -> model.ChangelogStateHandleStreamImpl:
+    return replace(read_changelog_files(cursor), storage_identifier=cursor.utf("storage identifier"))
 
 
-def _read_stream_and_offset(cursor: HandleCursor) -> StreamAndOffset:
+def _read_stream_and_offset(cursor: HandleCursor) -> model.StreamAndOffset:
     offset = cursor.i8()
-    return StreamAndOffset(_required_stream(cursor), offset)
+    return model.StreamAndOffset(_required_stream(cursor), offset)
 
 
 # --- operator state ---
 
 
-def read_operator_state(cursor: HandleCursor) -> OperatorStreamStateHandle:
-    return OperatorStreamStateHandle(
+def read_operator_state(cursor: HandleCursor) -> model.OperatorStreamStateHandle:
+    return model.OperatorStreamStateHandle(
         state_meta_infos=_read_state_meta_infos(cursor), delegate=_required_stream(cursor)
     )
 
 
-def read_segment_operator_state(cursor: HandleCursor) -> FileMergingOperatorStreamStateHandle:
-    return FileMergingOperatorStreamStateHandle(
+def read_segment_operator_state(cursor: HandleCursor) -> model.FileMergingOperatorStreamStateHandle:
+    return model.FileMergingOperatorStreamStateHandle(
         state_meta_infos=_read_state_meta_infos(cursor),
         task_owned_directory=cursor.utf("task-owned directory"),
         shared_directory=cursor.utf("shared directory"),
@@ -383,27 +316,25 @@ def read_segment_operator_state(cursor: HandleCursor) -> FileMergingOperatorStre
     )
 
 
-def _read_state_meta_infos(cursor: HandleCursor) -> tuple[StateMetaInfo, ...]:
+def _read_state_meta_infos(cursor: HandleCursor) -> tuple[model.StateMetaInfo, ...]:
     return tuple(_read_state_meta_info(cursor) for _ in range(cursor.count("states", minimum_bytes=7)))
 
 
-def _read_state_meta_info(cursor: HandleCursor) -> StateMetaInfo:
+def _read_state_meta_info(cursor: HandleCursor) -> model.StateMetaInfo:
     name = cursor.utf("state name")
     mode = cursor.u1()
-    if mode > max(Mode):
+    if mode > max(model.Mode):
         raise cursor.corrupt(
-            f"expected a distribution mode 0–{max(Mode):d}, found {mode}", cursor.position - 1
+            f"expected a distribution mode 0–{max(model.Mode):d}, found {mode}", cursor.position - 1
         )
     offsets = read_offsets(cursor, cursor.count("offsets", minimum_bytes=OFFSET_BYTES))
-    return StateMetaInfo(name=name, distribution_mode=Mode(mode), offsets=offsets)
+    return model.StateMetaInfo(name=name, distribution_mode=model.Mode(mode), offsets=offsets)
 
 
 # --- channel state ---
 
-ChannelT = TypeVar("ChannelT", bound=ChannelStateHandle)
 
-
-def read_channel(cursor: HandleCursor, kind: type[ChannelT]) -> ChannelT:
+def read_channel(cursor: HandleCursor, kind: type[model.ChannelStateHandle]) -> model.ChannelStateHandle:
     """[i4 subtask index, not in 1.11]; i4 first; i4 second; i4 n; n × i8 offset; i8 size; stream."""
     subtask_index = cursor.i4() if cursor.dialect.channel_subtask_index else None
     first, second = cursor.i4(), cursor.i4()
@@ -411,13 +342,15 @@ def read_channel(cursor: HandleCursor, kind: type[ChannelT]) -> ChannelT:
     state_size = cursor.i8()
     return kind(
         subtask_index=subtask_index,
-        channels=(ChannelOffsets(first=first, second=second, state_size=state_size, offsets=offsets),),
+        channels=(model.ChannelOffsets(first=first, second=second, state_size=state_size, offsets=offsets),),
         state_size=state_size,
         delegate=_required_stream(cursor),
     )
 
 
-def read_merged_channels(cursor: HandleCursor, kind: type[ChannelT]) -> ChannelT:
+def read_merged_channels(
+    cursor: HandleCursor, kind: type[model.ChannelStateHandle]
+) -> model.ChannelStateHandle:
     """i4 subtask index; i8 size; stream; i4 length; so many bytes of channel offsets (`_read_channel_offsets`)."""
     subtask_index, state_size = cursor.i4(), cursor.i8()
     delegate = _required_stream(cursor)
@@ -428,65 +361,50 @@ def read_merged_channels(cursor: HandleCursor, kind: type[ChannelT]) -> ChannelT
     return kind(subtask_index=subtask_index, channels=channels, state_size=state_size, delegate=delegate)
 
 
-def _read_channel_offsets(frame: Cursor) -> ChannelOffsets:
+def _read_channel_offsets(frame: Cursor) -> model.ChannelOffsets:
     """i4 first; i4 second; i8 size; i4 n; n × i8 offset."""
     first, second, state_size = frame.i4(), frame.i4(), frame.i8()
     offsets = read_offsets(frame, frame.count("offsets", minimum_bytes=OFFSET_BYTES))
-    return ChannelOffsets(first=first, second=second, state_size=state_size, offsets=offsets)
-
-
-def read_input_channel(cursor: HandleCursor) -> ChannelStateHandle:
-    return read_channel(cursor, InputChannelStateHandle)
-
-
-def read_result_subpartition(cursor: HandleCursor) -> ChannelStateHandle:
-    return read_channel(cursor, ResultSubpartitionStateHandle)
-
-
-def read_merged_input_channels(cursor: HandleCursor) -> ChannelStateHandle:
-    return read_merged_channels(cursor, MergedInputChannelStateHandle)
-
-
-def read_merged_result_subpartitions(cursor: HandleCursor) -> ChannelStateHandle:
-    return read_merged_channels(cursor, MergedResultSubpartitionStateHandle)
+    return model.ChannelOffsets(first=first, second=second, state_size=state_size, offsets=offsets)
 
 
 # Ordinals of Flink's CheckpointedStateScope.
-_SEGMENT_SCOPES = {0: CheckpointedStateScope.EXCLUSIVE, 1: CheckpointedStateScope.SHARED}
+_SEGMENT_SCOPES = {0: streams.CheckpointedStateScope.EXCLUSIVE, 1: streams.CheckpointedStateScope.SHARED}
 
-STREAM_STATE_HANDLES: dict[int, Callable[[HandleCursor], StreamStateHandle]] = {
+STREAM_STATE_HANDLES: dict[int, Callable[[HandleCursor], streams.StreamStateHandle]] = {
     1: read_byte_stream,
     2: read_file_stream,
-    3: read_key_groups_stream,
+    # Its bytes are the bytes of its delegate. Flink accepts it, because its KeyGroupsStateHandle is a StreamStateHandle too.
+    3: lambda cursor: read_key_groups(cursor).delegate,
     6: read_relative_stream,
     15: read_segment,
-    16: read_empty_segment,
+    16: lambda _: streams.EmptySegmentFileStateHandle(),
 }
 
-KEYED_STATE_HANDLES: dict[int, Callable[[HandleCursor], KeyedStateHandle]] = {
+KEYED_STATE_HANDLES: dict[int, Callable[[HandleCursor], model.KeyedStateHandle]] = {
     3: read_key_groups,
     5: read_incremental,
-    7: read_savepoint_key_groups,
+    7: partial(read_key_groups, kind=model.KeyGroupsSavepointStateHandle),
     8: read_changelog,
     9: read_changelog_bytes,
     10: read_changelog_files,
-    11: read_incremental_v2,
+    11: partial(read_incremental, v2=True),
     12: read_key_groups_v2,
     13: read_changelog_files_v2,
-    14: read_changelog_v2,
+    14: partial(read_changelog, v2=True),
 }
 
-OPERATOR_STATE_HANDLES: dict[int, Callable[[HandleCursor], OperatorStreamStateHandle]] = {
+OPERATOR_STATE_HANDLES: dict[int, Callable[[HandleCursor], model.OperatorStreamStateHandle]] = {
     4: read_operator_state,
     17: read_segment_operator_state,
 }
 
-INPUT_CHANNEL_HANDLES: dict[int, Callable[[HandleCursor], ChannelStateHandle]] = {
-    1: read_input_channel,
-    3: read_merged_input_channels,
+INPUT_CHANNEL_HANDLES: dict[int, Callable[[HandleCursor], model.ChannelStateHandle]] = {
+    1: partial(read_channel, kind=model.InputChannelStateHandle),
+    3: partial(read_merged_channels, kind=model.MergedInputChannelStateHandle),
 }
 
-RESULT_SUBPARTITION_HANDLES: dict[int, Callable[[HandleCursor], ChannelStateHandle]] = {
-    2: read_result_subpartition,
-    4: read_merged_result_subpartitions,
+RESULT_SUBPARTITION_HANDLES: dict[int, Callable[[HandleCursor], model.ChannelStateHandle]] = {
+    2: partial(read_channel, kind=model.ResultSubpartitionStateHandle),
+    4: partial(read_merged_channels, kind=model.MergedResultSubpartitionStateHandle),
 }

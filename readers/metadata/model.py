@@ -101,12 +101,8 @@ class KeyGroupsStateHandle(_ValueEquality, KeyedStateHandle):
     delegate: StreamStateHandle
     state_handle_id: str | None = None
 
-    @property
-    def size_bytes(self) -> int:
-        return self.delegate.size_bytes
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        return self.delegate.streams()
+    def parts(self) -> tuple[StateObject, ...]:
+        return (self.delegate,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,17 +141,10 @@ class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
 
     def files(self) -> Iterator[HandleAndLocalPath]:
         """Yield all files of the directory: shared files (*.sst), then private files (CURRENT, MANIFEST, OPTIONS)."""
-        yield from self.shared_state
-        yield from self.private_state
+        yield from (*self.shared_state, *self.private_state)
 
-    @property
-    def size_bytes(self) -> int:
-        return self.meta_state_handle.size_bytes + sum(file.handle.size_bytes for file in self.files())
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        yield from self.meta_state_handle.streams()
-        for file in self.files():
-            yield from file.handle.streams()
+    def parts(self) -> tuple[StateObject, ...]:
+        return (self.meta_state_handle, *(file.handle for file in self.files()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,13 +164,8 @@ class ChangelogStateBackendHandle(KeyedStateHandle):
     checkpoint_id: int | None = None
     state_handle_id: str | None = None
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(handle.size_bytes for handle in (*self.materialized, *self.non_materialized))
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        for handle in (*self.materialized, *self.non_materialized):
-            yield from handle.streams()
+    def parts(self) -> tuple[StateObject, ...]:
+        return (*self.materialized, *self.non_materialized)
 
 
 class StateChange(NamedTuple):
@@ -204,9 +188,6 @@ class InMemoryChangelogStateHandle(KeyedStateHandle):
     @property
     def size_bytes(self) -> int:
         return sum(len(change.change) for change in self.changes)
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        return iter(())
 
 
 class StreamAndOffset(NamedTuple):
@@ -231,9 +212,8 @@ class ChangelogStateHandleStreamImpl(KeyedStateHandle):
     def size_bytes(self) -> int:
         return max(self.state_size, 0)
 
-    def streams(self) -> Iterator[StreamStateHandle]:
-        for handle, _ in self.handles_and_offsets:
-            yield from handle.streams()
+    def parts(self) -> tuple[StateObject, ...]:
+        return tuple(handle for handle, _ in self.handles_and_offsets)
 
 
 # --- operator state ---
@@ -255,12 +235,8 @@ class OperatorStreamStateHandle(StateObject):
     state_meta_infos: tuple[StateMetaInfo, ...]
     delegate: StreamStateHandle
 
-    @property
-    def size_bytes(self) -> int:
-        return self.delegate.size_bytes
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        return self.delegate.streams()
+    def parts(self) -> tuple[StateObject, ...]:
+        return (self.delegate,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,8 +285,8 @@ class ChannelStateHandle(StateObject):
     def size_bytes(self) -> int:
         return max(self.state_size, 0)
 
-    def streams(self) -> Iterator[StreamStateHandle]:
-        return self.delegate.streams()
+    def parts(self) -> tuple[StateObject, ...]:
+        return (self.delegate,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,13 +319,8 @@ class SubtaskChannels(StateObject):
 
     handles: tuple[ChannelStateHandle, ...]
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(handle.size_bytes for handle in self.handles)
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        for handle in self.handles:
-            yield from handle.streams()
+    def parts(self) -> tuple[StateObject, ...]:
+        return self.handles
 
 
 # --- the tree ---
@@ -390,7 +361,7 @@ class SubtaskState(StateObject):
         if any(handle.channels for handle in channels):
             yield StateRole.CHANNEL, SubtaskChannels(handles=channels)
 
-    def handles(self) -> Iterator[StateObject]:
+    def parts(self) -> Iterator[StateObject]:
         """Yield all handles of the subtask."""
         single = (
             self.managed_operator_state,
@@ -402,14 +373,6 @@ class SubtaskState(StateObject):
         yield from self.input_channels
         yield from self.result_subpartitions
         yield from self.legacy_state
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(handle.size_bytes for handle in self.handles())
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        for handle in self.handles():
-            yield from handle.streams()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -439,16 +402,9 @@ class OperatorState(StateObject):
     fully_finished: bool = False
     chain_index: int | None = None
 
-    @property
-    def size_bytes(self) -> int:
-        coordinator_bytes = self.coordinator_state.size_bytes if self.coordinator_state else 0
-        return coordinator_bytes + sum(subtask.size_bytes for subtask in self.subtasks)
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        if self.coordinator_state is not None:
-            yield from self.coordinator_state.streams()
-        for subtask in self.subtasks:
-            yield from subtask.streams()
+    def parts(self) -> tuple[StateObject, ...]:
+        coordinator = () if self.coordinator_state is None else (self.coordinator_state,)
+        return (*coordinator, *self.subtasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -502,13 +458,8 @@ class SavepointMetadata(StateObject):
         """The versions of Flink that write this version of the file: no file names its own."""
         return _FLINK_VERSIONS[self.version]
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(operator.size_bytes for operator in self.operators)
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        for operator in self.operators:
-            yield from operator.streams()
+    def parts(self) -> tuple[StateObject, ...]:
+        return self.operators
 
 
 def first_flink(version: int) -> str:

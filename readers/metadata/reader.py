@@ -47,9 +47,7 @@ from readers.metadata.model import (
     SavepointMetadata,
     SubtaskState,
 )
-from readers.metadata.streams import (
-    StreamStateHandle,
-)
+from readers.metadata.streams import StreamStateHandle
 from readers.recognition import MAGIC
 
 if TYPE_CHECKING:

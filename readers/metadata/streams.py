@@ -5,8 +5,7 @@ Names are Flink's; the classes are in org.apache.flink.runtime.state.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -36,19 +35,24 @@ class CheckpointedStateScope(StrEnum):
     INLINE = "INLINE"
 
 
-class StateObject(ABC):
+class StateObject:
     """An object that refers to state bytes."""
 
     __slots__ = ()
 
+    def parts(self) -> Iterable[StateObject]:
+        """Return the objects that it consists of, in file order."""
+        return ()
+
     @property
-    @abstractmethod
     def size_bytes(self) -> int:
         """Bytes of state that it refers to (`StateObject#getStateSize`); 0 if Flink recorded no size."""
+        return sum(part.size_bytes for part in self.parts())
 
-    @abstractmethod
     def streams(self) -> Iterator[StreamStateHandle]:
         """Yield every leaf handle that has bytes, in file order."""
+        for part in self.parts():
+            yield from part.streams()
 
     @property
     def key_groups(self) -> KeyGroupRange | None:
@@ -62,14 +66,14 @@ class StreamStateHandle(StateObject):
     __slots__ = ()
 
     @property
-    @abstractmethod
     def path(self) -> str | None:
         """The recorded path; None if there is no file."""
+        return None
 
     @property
-    @abstractmethod
     def scope(self) -> CheckpointedStateScope:
         """The scope of the file."""
+        return CheckpointedStateScope.EXCLUSIVE
 
     @property
     def name(self) -> str:
@@ -101,10 +105,6 @@ class ByteStreamStateHandle(StreamStateHandle):
 
     handle_name: str
     data: bytes
-
-    @property
-    def path(self) -> None:
-        return None
 
     @property
     def size_bytes(self) -> int:
@@ -169,10 +169,6 @@ class RelativeFileStateHandle(StreamStateHandle):
     def size_bytes(self) -> int:
         return max(self.state_size, 0)
 
-    @property
-    def scope(self) -> CheckpointedStateScope:
-        return CheckpointedStateScope.EXCLUSIVE
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFileStateHandle(StreamStateHandle):
@@ -209,20 +205,12 @@ class EmptySegmentFileStateHandle(StreamStateHandle):
     """A placeholder without bytes (tag 16); `streams()` yields nothing."""
 
     @property
-    def path(self) -> None:
-        return None
-
-    @property
     def inline_data(self) -> bytes:
         return b""
 
     @property
     def size_bytes(self) -> int:
         return 0
-
-    @property
-    def scope(self) -> CheckpointedStateScope:
-        return CheckpointedStateScope.EXCLUSIVE
 
     def streams(self) -> Iterator[StreamStateHandle]:
         return iter(())

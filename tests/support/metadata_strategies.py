@@ -234,7 +234,7 @@ def chained_operators(draw, operator_id: str) -> list[OperatorState]:
             for index in indexes
         ]
         if position < length - 1:
-            states = [state for state in states if list(state.handles())]
+            states = [state for state in states if list(state.parts())]
         if states or position == length - 1:
             chain.append(
                 OperatorState(

@@ -574,7 +574,7 @@ def test_every_metadata_of_the_corpus_parses(corpus):
     for path in paths:
         metadata = read_metadata(path.read_bytes(), str(path))
         handles = [
-            handle for one in metadata.operators for subtask in one.subtasks for handle in subtask.handles()
+            handle for one in metadata.operators for subtask in one.subtasks for handle in subtask.parts()
         ]
         assert metadata.operators
         assert metadata.properties is not None
