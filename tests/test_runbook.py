@@ -15,9 +15,7 @@ from tests.support.paths import PROJECT
 from tests.support.servedflink import served_flink
 
 RUNBOOK = (PROJECT / "docs" / "runbook.md").read_text(encoding="utf-8")
-ENTRIES = {
-    entry.partition("\n")[0]: entry for entry in re.split(r"^## ", RUNBOOK, flags=re.MULTILINE)[1:]
-}
+ENTRIES = {entry.partition("\n")[0]: entry for entry in re.split(r"^## ", RUNBOOK, flags=re.MULTILINE)[1:]}
 # The demo's job as it is has the operator `customers`, and an `int` where the new one has a `long`.
 OTHER_JOBS = {"renamed": "accounts", "restorable": "accounts", "retyped": None}
 
