@@ -102,11 +102,11 @@ rewritten: $(INSTALLED) ## write all keyed state of every savepoint in a folder 
 compat: $(INSTALLED) ## measure savepointdb check on labelled restores of real Flink (ARGS='--mode none --misses')
 	$(PY) -m tools.compat $(ARGS)
 
-support: $(INSTALLED) ## write the tables of what is read, and of the rules of check, into README.md, docs/support.md and docs/check.md
-	$(PY) -m tools.support README.md docs/support.md $(wildcard docs/check.md)
+support: $(INSTALLED) ## write the tables of what is read, and of the rules of check, into README.md, docs/reference/formats.md and docs/reference/rules.md
+	$(PY) -m tools.support README.md docs/reference/formats.md docs/reference/rules.md
 
 reference: $(INSTALLED) ## write the reference of the documentation
-	$(PY) -m tools.reference docs/reference.md
+	$(PY) -m tools.reference docs/reference/index.md
 
 docs: $(INSTALLED) ## build the documentation into dist/site
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build

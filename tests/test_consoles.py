@@ -35,14 +35,18 @@ CHECKED = (
 # What is not run stands here, so that nothing is left out in silence.
 NOT_RUN = {
     "README.md": ["it installs a package", "it installs, and runs these tests"],
-    "agents.md": ["it installs a package"],
+    "guides/agents.md": ["it installs a package"],
     "index.md": ["it installs a package"],
-    "operations.md": ["it needs the bucket and the certificate of the settings above"],
-    "scale.md": ["it needs a Spark cluster"] * 2,
-    "stateinfo.md": ["it needs the jar of your job", "it needs protoc and a bucket in S3"],
-    "storage.md": ["it needs buckets in S3"],
-    "time.md": ["it needs a bucket in S3, and a server", *["it needs a cluster"] * 2],
-    "writing.md": ["it needs a Spark cluster", "it needs a file of keys", "it needs savepoints of two jobs"],
+    "guides/operations.md": ["it needs the bucket and the certificate of the settings above"],
+    "guides/spark.md": ["it needs a Spark cluster"] * 2,
+    "reference/stateinfo.md": ["it needs the jar of your job", "it needs protoc and a bucket in S3"],
+    "guides/storage.md": ["it needs buckets in S3"],
+    "guides/time.md": ["it needs a bucket in S3, and a server", *["it needs a cluster"] * 2],
+    "guides/write.md": [
+        "it needs a Spark cluster",
+        "it needs a file of keys",
+        "it needs savepoints of two jobs",
+    ],
 }
 
 
@@ -72,10 +76,10 @@ def folder(tmp_path: Path) -> Path:
     for name, pair, savepoint in CHECKED:
         shutil.copytree(pairs / pair / "savepoints" / savepoint, tmp_path / name)
     shutil.copy(pairs / "pojo-rename-field" / "jars" / "B-2.3.0.jar", tmp_path / "orders" / "next.jar")
-    rules = re.search(r"```toml\n(.*?)```", PAGES["time.md"], re.DOTALL)
+    rules = re.search(r"```toml\n(.*?)```", PAGES["guides/time.md"], re.DOTALL)
     assert rules is not None
     (tmp_path / "rules.toml").write_text(rules[1], encoding="utf-8")
-    saved = re.search(r"```toml\n# queries.toml\n(.*?)```", PAGES["bi.md"], re.DOTALL)
+    saved = re.search(r"```toml\n# queries.toml\n(.*?)```", PAGES["guides/bi.md"], re.DOTALL)
     assert saved is not None
     (tmp_path / "queries.toml").write_text(saved[1], encoding="utf-8")
     (tmp_path / "etc").mkdir()

@@ -12,17 +12,17 @@ import pytest
 from tests.support.paths import PROJECT
 from tools.reference import reference
 
-SITE = sorted((PROJECT / "docs").glob("*.md"))
+SITE = sorted((PROJECT / "docs").rglob("*.md"))
 PAGES = [*SITE, PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
 
 
 def test_the_reference_is_that_of_the_code() -> None:
-    assert (PROJECT / "docs" / "reference.md").read_text(encoding="utf-8") == reference(), (
+    assert (PROJECT / "docs" / "reference" / "index.md").read_text(encoding="utf-8") == reference(), (
         "run: make reference"
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
 def test_what_a_page_names_in_the_project_is_there(page: Path) -> None:
     named = re.findall(
         r"`((?:docs|examples|tests|readers|catalog|service|savepointdb|tools|benchmarks)/[\w./-]+)`",
@@ -32,7 +32,7 @@ def test_what_a_page_names_in_the_project_is_there(page: Path) -> None:
     assert [name for name in named if not (PROJECT / name).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
 def test_links_of_a_page_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
 
@@ -50,8 +50,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     )
 
     assert built.returncode == 0, built.stderr
-    pages = {page.stem for page in tmp_path.glob("*.html")}
-    assert pages >= {page.stem for page in SITE}
-    for page in tmp_path.glob("*.html"):
+    pages = {page.relative_to(tmp_path).with_suffix(".md").as_posix() for page in tmp_path.rglob("*.html")}
+    assert pages >= {page.relative_to(PROJECT / "docs").as_posix() for page in SITE}
+    for page in tmp_path.rglob("*.html"):
         loaded = re.findall(r'(?:src|href)="(https?://[^"]+\.(?:js|css|woff2?))"', page.read_text())
         assert loaded == []

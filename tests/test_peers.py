@@ -310,7 +310,7 @@ def test_headline_stands_between_its_markers(figures: Figures) -> None:
 
 def test_the_pages_have_the_markers() -> None:
     readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    benchmarks = (PROJECT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    benchmarks = (PROJECT / "docs" / "evidence" / "benchmarks.md").read_text(encoding="utf-8")
 
     assert with_headline(readme, Figures(machine="")) != readme
     assert with_summary(benchmarks, Figures(machine="")) != benchmarks

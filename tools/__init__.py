@@ -1,8 +1,8 @@
 """Tools of the project itself: they read the code or whole folders of savepoints, and are not part of the wheel.
 
 screenshots.py  the screenshots of README and docs, or of every place of the page
-support.py    the tables of what savepointdb reads, for README.md and docs/support.md
-reference.py  docs/reference.md
+support.py    the tables of what savepointdb reads, for README.md and docs/reference/formats.md
+reference.py  docs/reference/index.md
 examples.py   runs the examples of the documentation and of notebooks
 fidelity.py   a report of what decodes in a folder of savepoints
 roundtrip.py  a report of what is encoded to the same bytes in a folder of savepoints

@@ -1,4 +1,4 @@
-"""The reference page of the documentation, made from the code. `python -m tools.reference docs/reference.md` writes it.
+"""The reference page of the documentation, made from the code. `python -m tools.reference docs/reference/index.md` writes it.
 
 settings    the table in `service.base.settings`
 commands    the parsers of `service.cli`

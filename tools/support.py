@@ -1,4 +1,4 @@
-"""Tables of what savepointdb reads, made from the registries. `python -m tools.support README.md docs/support.md` writes them.
+"""Tables of what savepointdb reads, made from the registries. `python -m tools.support README.md docs/reference/formats.md` writes them.
 
 types × versions      the families of `registry`, and the serializers of `legacy` for versions before 1.8
 backends × versions   the classes of sources in the table of openers

@@ -198,7 +198,7 @@ def _drawn(figures: Figures, keys: int) -> dict[str, str]:
 
 
 def _write_readme(figures: Figures, keys: int) -> None:
-    for name, written in (("README.md", with_headline), ("docs/benchmarks.md", with_summary)):
+    for name, written in (("README.md", with_headline), ("docs/evidence/benchmarks.md", with_summary)):
         page = _PROJECT / name
         page.write_text(written(page.read_text(encoding="utf-8"), figures, keys), encoding="utf-8")
     for name, drawing in _drawn(figures, keys).items():

@@ -1,4 +1,4 @@
-"""The figures as text: all of them in docs/benchmarks.md, the ratios in the README, each between its markers."""
+"""The figures as text: all of them in docs/evidence/benchmarks.md, the ratios in the README, each between its markers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def report(figures: Figures, keys: int = KEYS) -> str:
 
 
 def summary(figures: Figures, keys: int = KEYS) -> str:
-    """Return the tables of docs/benchmarks.md: the best peer beside savepointdb, and the targets."""
+    """Return the tables of docs/evidence/benchmarks.md: the best peer beside savepointdb, and the targets."""
     lines = [
         f"{figures.machine}. {keys:,} keys, four states; median of all runs of a side, the sides in turn; every answer checked.",
         "",
@@ -70,7 +70,7 @@ def headline(figures: Figures, keys: int = KEYS) -> str:
 
 
 def with_summary(text: str, figures: Figures, keys: int = KEYS) -> str:
-    """Return docs/benchmarks.md with the summary between its markers.
+    """Return docs/evidence/benchmarks.md with the summary between its markers.
 
     Raises:
         ValueError: the text has no markers.

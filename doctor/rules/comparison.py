@@ -1,6 +1,6 @@
 """`compare`: two type trees → Flink's verdict, and the rules that they meet. One line of the table per family.
 
-The one table of all rules: `docs/check.md` shows it.
+The one table of all rules: `docs/reference/rules.md` shows it.
 """
 
 from __future__ import annotations

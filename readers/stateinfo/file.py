@@ -1,6 +1,6 @@
 """The `stateInfo` file: facts about a savepoint that its bytes do not hold.
 
-UTF-8 JSON beside `_metadata`; `docs/stateinfo.md` describes it, `stateinfo.schema.json` is its schema.
+UTF-8 JSON beside `_metadata`; `docs/reference/stateinfo.md` describes it, `stateinfo.schema.json` is its schema.
 
 | object | members; `*` is required |
 |---|---|

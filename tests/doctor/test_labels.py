@@ -34,7 +34,7 @@ SAMPLE = (
     "ttl-on-value",
     "window-global",
 )
-# Facts that no two savepoints tell: code, configuration, class files (docs/check.md).
+# Facts that no two savepoints tell: code, configuration, class files (docs/reference/rules.md).
 UNDECIDED = {
     "changelog-on",
     "config-backend-jobmanager",

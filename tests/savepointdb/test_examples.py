@@ -11,7 +11,7 @@ import pytest
 from tests.support.paths import PROJECT
 from tools.examples import Example, cells_of, examples_of, executed, run
 
-PAGE = (PROJECT / "docs" / "python.md").read_text(encoding="utf-8")
+PAGE = (PROJECT / "docs" / "guides" / "python.md").read_text(encoding="utf-8")
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 NOTEBOOK = PROJECT / "examples" / "savepoint.ipynb"
 

@@ -199,7 +199,7 @@ def test_of_tied_rows_both_engines_take_one(
 def test_sums_of_floating_point_numbers_have_the_same_first_digits(
     value: str, savepoints: Catalog, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
 ) -> None:
-    """The last digits depend on the order of the rows; docs/tables.md says how many of them."""
+    """The last digits depend on the order of the rows; docs/reference/tables.md says how many of them."""
     names = ("sum", "avg", "stddev", "variance", "stddev_pop", "var_pop")
     aggregates = ", ".join(f"{name}({value}) AS {name}" for name in names)
     planned = plan(f"SELECT {aggregates} FROM w.aggregate__count", savepoints)

@@ -46,7 +46,7 @@ def test_the_file_in_the_documentation_runs_as_it_is(tmp_path: Path) -> None:
     # Of so many rows the first ones fill the socket: Spark closes it while its worker still writes.
     savepoint, rows = tmp_path / "large", "SELECT 'k' || a AS key, a AS value FROM range(300000) t(a)"
     savepointdb.connect(WORDCOUNT).write(savepoint, f"INSERT INTO aggregate__count (key, value) {rows}")
-    page = (PROJECT / "docs" / "scale.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs" / "guides" / "spark.md").read_text(encoding="utf-8")
     code = (
         page.partition("```python\n")[2]
         .partition("```")[0]

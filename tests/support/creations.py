@@ -116,7 +116,7 @@ def restores() -> Iterator[tuple[Creation, Restore]]:
 
 
 def creation_matrix() -> list[str]:
-    """The recorded restores as the table of docs/writing.md."""
+    """The recorded restores as the table of docs/evidence/restored.md."""
     lines = [
         "| created from nothing | options of the job | "
         + " | ".join(f"Flink {version}, {backend}" for version in VERSIONS for backend in BACKENDS)

@@ -1,4 +1,4 @@
-"""All proofs of statements, and who restored them, as docs/writing.md shows it."""
+"""All proofs of statements, and who restored them, as docs/evidence/restored.md shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROOFS = (*ROW_PROOFS, *STATE_PROOFS)
 
 
 def statement_matrix() -> list[str]:
-    """Who restored each proof, as the table of docs/writing.md."""
+    """Who restored each proof, as the table of docs/evidence/restored.md."""
     pairs = [(version, backend) for version in VERSIONS for backend in BACKENDS]
     lines = [
         "| statement | of | " + " | ".join(f"{version} {backend}" for version, backend in pairs) + " |",

@@ -1,6 +1,6 @@
 """The scripts whose results real Flink has restored, over sources of each layout.
 
-The table of docs/writing.md shows them all.
+The table of docs/evidence/restored.md shows them all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CROSSED = tuple(zip(VERSIONS, _BACKENDS, strict=True))
 
 
 def matrix() -> list[str]:
-    """The recorded restores as the table of docs/writing.md."""
+    """The recorded restores as the table of docs/evidence/restored.md."""
     lines = [
         "| script | options | source | " + " | ".join(f"Flink {version}" for version in VERSIONS) + " |",
         "|" + "---|" * (3 + len(VERSIONS)),

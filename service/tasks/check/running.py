@@ -79,7 +79,7 @@ def findings_on(
     uids: Mapping[str, str],
     note: Note | None = None,
 ) -> Findings:
-    """Check a savepoint with each backend; reads `_metadata`, the headers of state files, and values as far as docs/check.md says.
+    """Check a savepoint with each backend; reads `_metadata`, the headers of state files, and values as far as docs/guides/check.md says.
 
     Args:
         savepoint: the savepoint.

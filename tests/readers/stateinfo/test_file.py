@@ -226,7 +226,7 @@ def test_the_schema_has_the_members_that_are_read() -> None:
 
 
 def test_the_example_of_the_documentation_is_read() -> None:
-    text = (PROJECT / "docs" / "stateinfo.md").read_text(encoding="utf-8")
+    text = (PROJECT / "docs" / "reference" / "stateinfo.md").read_text(encoding="utf-8")
     example = text.partition("```json\n")[2].partition("```")[0]
 
     info = read_state_info(example.encode())

@@ -46,7 +46,8 @@ def refused(name: str, hint: str | None = None) -> InvalidQueryError:
     """Return the error of a function that is not known here."""
     return NotSupportedError(
         f"Flink's function {name.upper()}() is not known here",
-        hint=hint or "docs/upstream.md lists those that are; the dialect duckdb has all of DuckDB's",
+        hint=hint
+        or "docs/reference/upstream.md lists those that are; the dialect duckdb has all of DuckDB's",
     )
 
 
@@ -295,5 +296,5 @@ def _normalize(kind: exp.DataType) -> None:
 
 def _refused(kind: exp.DataType) -> InvalidQueryError:
     return NotSupportedError(
-        f"a cast to {kind.sql().upper()} is not known here", hint="docs/upstream.md lists the types"
+        f"a cast to {kind.sql().upper()} is not known here", hint="docs/reference/upstream.md lists the types"
     )

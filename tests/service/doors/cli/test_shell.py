@@ -805,7 +805,7 @@ def test_a_person_asks_over_several_lines_and_leaves(talk: Callable[..., Talk], 
 
 @pytest.mark.slow
 def test_the_page_shows_what_a_person_sees(talk: Callable[..., Talk], tmp_path: Path) -> None:
-    page = (PROJECT / "docs" / "shell.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs" / "guides" / "shell.md").read_text(encoding="utf-8")
     fence = re.search(r"```text\n\$ savepointdb [^\n]*\n(.*?)```", page, re.DOTALL)
     assert fence is not None
     typed = re.findall(r"^(savepoint-42>| +\.\.\.>) (.*)$", fence[1], re.MULTILINE)

@@ -32,7 +32,9 @@ def created(creation: Creation, folder: Path) -> Path:
 
 
 def test_the_documentation_has_the_creations() -> None:
-    _, _, rest = (PROJECT / "docs/writing.md").read_text(encoding="utf-8").partition("<!-- creations -->\n")
+    _, _, rest = (
+        (PROJECT / "docs/evidence/restored.md").read_text(encoding="utf-8").partition("<!-- creations -->\n")
+    )
     shown, _, _ = rest.partition("<!-- /creations -->")
 
     assert shown.splitlines() == creation_matrix()

@@ -24,7 +24,7 @@ node that it translates (`knows`); a node with another argument is refused. The 
 | timestamps and times of nanoseconds | none | BIGINT, see `service/spark/types.py` |
 
 What depends on the order of the rows does so on both engines: sums of floating-point numbers, `arg_max` with ties, and what else
-docs/tables.md lists.
+docs/reference/tables.md lists.
 
     terms.py       calls, casts and literals of Spark's SQL, and `translate`, which finds the handler; columns, fields, elements, literals
     conditions.py  comparisons, logic, subqueries, CASE, the order of rows
