@@ -117,23 +117,6 @@ __all__ = [
     "xray",
 ]
 
-_NAMES = {
-    "savepointdb.answer": "Answer",
-    "savepointdb.checked": "CheckResult",
-    "savepointdb.compared": "DiffResult",
-    "savepointdb.connection": "Connection check connect create diff history",
-    "savepointdb.errors": "IncompleteWarning MissingPackageError QueryWarning",
-    "savepointdb.questions": "test",
-    "savepointdb.table": "Table",
-    "savepointdb.target": "ConvertResult ExportResult WriteResult",
-    "savepointdb.tasks": "BisectResult RowsResult TaskResult bisect convert export inspect lookup write xray",
-    "savepointdb.tested": "TestResult",
-    "savepointdb.timelines": "KeyHistory",
-}
-"""Module → its names, with spaces between them; all others are those of `service.base.errors`."""
-_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
-
-
 # A type checker would take every name for one of the package.
 if not TYPE_CHECKING:
 
@@ -144,9 +127,8 @@ if not TYPE_CHECKING:
                 return partial(import_module("savepointdb.tasks").run_task, name)
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         check_rooms()
-        value = getattr(import_module(_HOMES.get(name, "service.base.errors")), name)
-        globals()[name] = value
-        return value
+        load, _ = import_module("readers").late_names(globals())
+        return load(name)
 
 
 def __dir__() -> list[str]:

@@ -51,12 +51,9 @@ def _unnamed_bytes() -> int:
         try:
             status = os.fstat(int(name))
             # A file of the source that was removed meanwhile is open for reading alone.
-            if stat.S_ISREG(status.st_mode) and not status.st_nlink and _may_be_written(int(name)):
+            may_be_written = fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+            if stat.S_ISREG(status.st_mode) and not status.st_nlink and may_be_written:
                 found[status.st_dev, status.st_ino] = status.st_size
         except OSError:
             continue  # it was closed
     return sum(found.values())
-
-
-def _may_be_written(descriptor: int) -> bool:
-    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
