@@ -51,6 +51,10 @@ class MergeChoices:
         self._context = context
         self._statement = statement
         self._excluded = _alias_of_source(statement)
+        self._alias = alias_of(statement)
+        self._places = f"{self._alias}.{GROUP}, {self._alias}.{ROW}"
+        self._from_target = f" FROM {TARGET} AS {self._alias}"
+        self._from_source = f" FROM {SOURCE} AS {self._excluded}"
         with context.select(Composition("SELECT * FROM ", statement.source)) as reader:
             names = reader.schema.names
             self._number = _free_name("_source_row", names)
@@ -144,24 +148,8 @@ class MergeChoices:
                 position=self._statement.position,
             )
 
-    # ---- pieces ----
-
-    @property
-    def _places(self) -> str:
-        alias = alias_of(self._statement)
-        return f"{alias}.{GROUP}, {alias}.{ROW}"
-
-    @property
-    def _from_target(self) -> str:
-        return f" FROM {TARGET} AS {alias_of(self._statement)}"
-
-    @property
-    def _from_source(self) -> str:
-        return f" FROM {SOURCE} AS {self._excluded}"
-
     def _is_same_place(self, table: str) -> str:
-        alias = alias_of(self._statement)
-        return f"({table}.{GROUP} = {alias}.{GROUP} AND {table}.{ROW} = {alias}.{ROW})"
+        return f"({table}.{GROUP} = {self._alias}.{GROUP} AND {table}.{ROW} = {self._alias}.{ROW})"
 
 
 def _alias_of_source(statement: Merge) -> str:

@@ -29,13 +29,12 @@ def verify_states(context: ScriptContext, savepoint: Savepoint) -> None:
     """
     changes = context.states.table_changes
     new = {operator.operator_id: operator for operator in savepoint.operators}
-    source = {operator.operator_id: operator for operator in context.database.savepoint.operators}
     for (operator_id, number), changed in changes.changes.items():
         now = context.operator_ids.get(operator_id)
         # Values of other types cannot be compared, and a dropped operator has none.
         if now is None or (operator_id, number) in context.states.retyped:
             continue
-        known = TableState(source[operator_id].states[number], number, source[operator_id].metadata.uid)
+        known = _in_source(context, operator_id, number)
         state = known.state
         name = context.states.names.get((operator_id, number), state.name)
         written = [one for one in new[now].states if (one.name, one.kind) == (name, state.kind)]
@@ -65,9 +64,8 @@ def verify_states(context: ScriptContext, savepoint: Savepoint) -> None:
 def rows_differ(context: ScriptContext) -> bool:
     """Return whether a row of the states that statements changed is another one than in the source."""
     changes = context.states.table_changes
-    source = {operator.operator_id: operator for operator in context.database.savepoint.operators}
     for (operator_id, number), changed in changes.changes.items():
-        known = TableState(source[operator_id].states[number], number, source[operator_id].metadata.uid)
+        known = _in_source(context, operator_id, number)
         columns = [one.name for one in known.state.schema if not pa.types.is_null(one.type)]
         groups = frozenset(changed.groups.tolist())
         before, after = (
@@ -77,6 +75,11 @@ def rows_differ(context: ScriptContext) -> bool:
         if before != after:
             return True
     return False
+
+
+def _in_source(context: ScriptContext, operator_id: str, number: int) -> TableState:
+    operator = context.in_source(operator_id)
+    return TableState(operator.states[number], number, operator.metadata.uid)
 
 
 def _comparable(context: ScriptContext, table: Table, known: TableState, columns: Sequence[str]) -> Table:
