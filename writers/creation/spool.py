@@ -31,7 +31,26 @@ _IN_MEMORY_BYTES = 32 << 20
 _BATCH_ROWS = 1 << 17
 
 
-class SpooledEntries:
+class _OfNewState:
+    """What entries of a new keyed state say of it, as an `AddedState`."""
+
+    state: NewState
+
+    @property
+    def name(self) -> str:
+        """The name of the state."""
+        return self.state.name
+
+    def registered(self) -> RegisteredState:
+        """Return its registration in the header of a state file."""
+        return self.state.registered()
+
+    def key_block(self) -> bytes:
+        """Return the snapshot of its keys, as the header of a keyed state file has it."""
+        return self.state.key_block()
+
+
+class SpooledEntries(_OfNewState):
     """The entries of a new keyed state: an `AddedState`.
 
     Args:
@@ -59,22 +78,9 @@ class SpooledEntries:
         self._counts: NDArray[np.int64] = np.zeros(max_parallelism, dtype=np.int64)
 
     @property
-    def name(self) -> str:
-        """The name of the state."""
-        return self.state.name
-
-    @property
     def size_bytes(self) -> int:
         """The bytes of its entries."""
         return self._size
-
-    def registered(self) -> RegisteredState:
-        """Return its registration in the header of a state file."""
-        return self.state.registered()
-
-    def key_block(self) -> bytes:
-        """Return the snapshot of its keys, as the header of a keyed state file has it."""
-        return self.state.key_block()
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows; each makes an entry, or an element of a list.
@@ -225,7 +231,7 @@ class SpooledEntries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredEntries:
+class StoredEntries(_OfNewState):
     """Some of the entries of a new keyed state, whose keys differ, in a file of the target: an `AddedState`.
 
     Attributes:
@@ -239,11 +245,6 @@ class StoredEntries:
     counts: Mapping[int, int]
 
     @property
-    def name(self) -> str:
-        """The name of the state."""
-        return self.state.name
-
-    @property
     def groups(self) -> NDArray[np.int64]:
         """The key groups that have entries, ascending."""
         return np.array(sorted(self.parts), dtype=np.int64)
@@ -252,14 +253,6 @@ class StoredEntries:
     def size_bytes(self) -> int:
         """The bytes of its entries."""
         return sum(part.size_bytes for part in self.parts.values())
-
-    def registered(self) -> RegisteredState:
-        """Return its registration in the header of a state file."""
-        return self.state.registered()
-
-    def key_block(self) -> bytes:
-        """Return the snapshot of its keys, as the header of a keyed state file has it."""
-        return self.state.key_block()
 
     def run(self, group: int) -> NDArray[np.uint8] | None:
         """Return the entries of a key group as a canonical file has them, the last of them marked; None if it has none."""

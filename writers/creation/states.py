@@ -35,19 +35,6 @@ from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableVa
 from writers.headers import RegisteredState, snapshot_block
 from writers.snapshots import write_snapshot
 
-KINDS = (
-    StateKind.VALUE,
-    StateKind.LIST,
-    StateKind.MAP,
-    StateKind.REDUCING,
-    StateKind.AGGREGATING,
-    StateKind.TIMER,
-    StateKind.OPERATOR_LIST,
-    StateKind.UNION_LIST,
-    StateKind.BROADCAST,
-)
-"""The kinds that can be created."""
-
 _TIMER_PREFIX = "_timer_state/"
 _TTL = "ttl_timestamp"
 _INDEX = "list_index"
@@ -59,7 +46,7 @@ class NewState:
 
     Attributes:
         name: the name of its descriptor; of timers, that of their service: `_timer_state/event_user-timers`.
-        kind: one of `KINDS`.
+        kind: one of `_TYPES`.
         types: the serializers of its columns, by name: `key`, `namespace`, `map_key`, `value`.
         ttl: whether values carry the time of their last access.
         now_ms: the time of the last access of rows that have none.
@@ -210,11 +197,11 @@ def kind_named(text: str) -> StateKind:
     Raises:
         UnencodableTypeError: it is none that can be created.
     """
-    for kind in KINDS:
+    for kind in _TYPES:
         if kind.value == text.upper():
             return kind
     raise UnencodableTypeError(
-        f"expected one of the kinds {', '.join(kind.value for kind in KINDS)}, found {text!r}"
+        f"expected one of the kinds {', '.join(kind.value for kind in _TYPES)}, found {text!r}"
     )
 
 
@@ -222,12 +209,12 @@ _KEYED_TYPES = ("key", "value")
 _TYPES: dict[StateKind, tuple[str, ...]] = {
     StateKind.VALUE: _KEYED_TYPES,
     StateKind.LIST: _KEYED_TYPES,
+    StateKind.MAP: ("key", "map_key", "value"),
     StateKind.REDUCING: _KEYED_TYPES,
     StateKind.AGGREGATING: _KEYED_TYPES,
-    StateKind.MAP: ("key", "map_key", "value"),
     StateKind.TIMER: ("key",),
     StateKind.OPERATOR_LIST: ("value",),
     StateKind.UNION_LIST: ("value",),
     StateKind.BROADCAST: ("map_key", "value"),
 }
-"""The columns of each kind whose types must be known."""
+"""The kinds that can be created → the columns whose types must be known."""

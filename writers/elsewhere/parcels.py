@@ -19,7 +19,7 @@ import io
 import pickle
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from writers.changes import PlacedRows
 from writers.creation.spool import SpooledEntries, StoredEntries
 from writers.deferred import KeyedStateMaker, MadeState, Work
 from writers.errors import WriterError
-from writers.target import JoinedTarget, NewFile, Target, TargetPart, TargetReference
+from writers.target import JoinedTarget, NewFile, Target, TargetPart
 
 # Arrow's columns are used where they are mapped.
 _ALIGNMENT = 64
@@ -113,7 +113,7 @@ class _Pickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     """Unpickles work in a process that has joined the target."""
 
-    def __init__(self, data: bytes, source: Callable[[], Savepoint], target: JoinedTarget) -> None:
+    def __init__(self, data: bytes, source: Callable[[], Savepoint], target: JoinedTarget | None) -> None:
         super().__init__(io.BytesIO(data))
         self._open = source
         self._target = target
@@ -190,25 +190,10 @@ class Packer:
         return pickle.dumps((self._reference, output.getvalue()), protocol=pickle.HIGHEST_PROTOCOL)
 
 
-class _NoTarget(TargetReference):
-    """Stands for a target where a work has none."""
-
-    def joined(self, source: Callable[[], SavepointLocation]) -> JoinedTarget:
-        return _Nowhere()
-
-
-class _Nowhere(JoinedTarget):
-    def create(self, name: str) -> AbstractContextManager[NewFile]:
-        raise NotImplementedError
-
-    def read(self, name: str, start: int, size_bytes: int) -> pa.Buffer:
-        raise NotImplementedError
-
-
 def parcel_of(work: object) -> bytes:
     """Return the parcel of a work that has no target and refers to nothing that is open: its `do` takes any argument."""
     data = pickle.dumps(work, protocol=pickle.HIGHEST_PROTOCOL)
-    return pickle.dumps((_NoTarget(), data), protocol=pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps((None, data), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def done(parcel: bytes, open_source: Callable[[], Savepoint]) -> bytes:
@@ -221,7 +206,10 @@ def done(parcel: bytes, open_source: Callable[[], Savepoint]) -> bytes:
     try:
         # Unpickled without a check: the writer has pickled it.
         reference, data = pickle.loads(parcel)
-        with closing(reference.joined(lambda: open_source().location)) as target:
+        joined: Any = nullcontext()
+        if reference is not None:
+            joined = closing(reference.joined(lambda: open_source().location))
+        with joined as target:
             work: Work = _Unpickler(data, open_source, target).load()
             return pickle.dumps((work.do(target), None), protocol=pickle.HIGHEST_PROTOCOL)
     except (ReaderError, WriterError) as error:

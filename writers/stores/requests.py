@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from readers import Location, ResolvedFile
@@ -91,18 +91,6 @@ class StoreRequests:
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class _PartCopy:
-    """A part that is copied inside the store."""
-
-    source: Location
-    start: int
-    size_bytes: int
-
-    def __call__(self, upload: Upload, number: int) -> None:
-        upload.copy(number, self.source, self.start, self.size_bytes)
-
-
 class StoreFile(NewFile):
     """An object that is sent in parts; a small one in one piece."""
 
@@ -149,7 +137,7 @@ class StoreFile(NewFile):
         count = -(-size_bytes // LARGEST_PART_BYTES)
         ends = [start + size_bytes * number // count for number in range(count + 1)]
         for first, end in pairwise(ends):
-            self._submit(_PartCopy(file.location, first, end - first))
+            self._submit(partial(_copy_part, file.location, first, end - first))
         return True
 
     def _read(self, file: ResolvedFile, start: int, size_bytes: int) -> None:
@@ -183,3 +171,8 @@ class StoreFile(NewFile):
         if self._upload is not None:
             with suppress(TargetError):
                 self._upload.abort()
+
+
+def _copy_part(source: Location, start: int, size_bytes: int, upload: Upload, number: int) -> None:
+    """Copy a part inside the store."""
+    upload.copy(number, source, start, size_bytes)

@@ -31,6 +31,8 @@ from readers import (
     target,
     word,
 )
+from writers.encode.machine import registers as reg
+from writers.encode.machine import statuses
 from writers.encode.machine.cases import CASE_TAG, CASE_TARGET, find_case, find_constant, is_text
 from writers.encode.machine.frames import (
     FRAME_COUNT,
@@ -59,36 +61,7 @@ from writers.encode.machine.items import (
     text_bounds,
 )
 from writers.encode.machine.numbers import bytes_of_128, put_128, put_decimal_text
-from writers.encode.machine.registers import (
-    COLUMN,
-    DETAIL,
-    MARKED,
-    PC,
-    POSITION,
-    ROOM,
-    ROW,
-    SEGMENT,
-    STATUS,
-    TOP,
-    register,
-    set_register,
-)
-from writers.encode.machine.statuses import (
-    BAD_TEXT,
-    DONE,
-    FULL,
-    HIDDEN,
-    LEAF,
-    NO_CASE,
-    NO_CONSTANT,
-    NOT_A_NUMBER,
-    NOT_NULL,
-    NULL_VALUE,
-    OTHER_CONSTANT,
-    OUT_OF_RANGE,
-    TOO_LONG,
-    WRONG_LENGTH,
-)
+from writers.encode.machine.registers import register, set_register
 from writers.encode.machine.temporal import (
     NANOS_A_DAY,
     NANOS_A_MILLISECOND,
@@ -138,14 +111,14 @@ def execute(
         stack: int64 (depth, FRAME_WORDS).
         registers: int64 (REGISTERS,); STATUS is FULL to go on at PC, DONE to begin row ROW.
     """
-    row = register(registers, ROW)
-    resume = register(registers, STATUS) == FULL
-    pc = register(registers, PC)
-    position = register(registers, POSITION)
-    segment = register(registers, SEGMENT)
-    top = register(registers, TOP)
-    marked = register(registers, MARKED)
-    status = DONE
+    row = register(registers, reg.ROW)
+    resume = register(registers, reg.STATUS) == statuses.FULL
+    pc = register(registers, reg.PC)
+    position = register(registers, reg.POSITION)
+    segment = register(registers, reg.SEGMENT)
+    top = register(registers, reg.TOP)
+    marked = register(registers, reg.MARKED)
+    status = statuses.DONE
     need = np.int64(0)
     detail = np.int64(0)
     column = np.int64(0)
@@ -162,12 +135,12 @@ def execute(
             if opcode == op.END:
                 break
             if capacity - position < _LEAST_ROOM:
-                status, need = FULL, _LEAST_ROOM
+                status, need = statuses.FULL, _LEAST_ROOM
                 break
             if opcode >= REQUIRED:
                 opcode -= REQUIRED
                 if is_null(table, column):
-                    status = NULL_VALUE
+                    status = statuses.NULL_VALUE
                     break
             # LLVM makes a jump table of these comparisons: their order costs nothing.
             if opcode == op.FIXED8:
@@ -188,7 +161,7 @@ def execute(
                     # A character of two bytes is a unit of two, one of three a unit of three, one of four two of three.
                     need = (end - start) * 3 // 2 + _TEXT_ROOM
                     if capacity - position < need:
-                        status = FULL
+                        status = statuses.FULL
                         break
                     at = put_string(
                         output,
@@ -200,14 +173,14 @@ def execute(
                         word(instructions, pc, op.NULLABLE),
                     )
                     if at < 0:
-                        status = BAD_TEXT
+                        status = statuses.BAD_TEXT
                         break
                     position = at
                     advance(table, column)
             elif opcode == op.NULL_FLAG:
                 need = 1 + word(instructions, pc, op.PADDING)
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 null_value = word(instructions, pc, op.NULL_VALUE)
                 if is_null(table, column):
@@ -225,7 +198,7 @@ def execute(
             elif opcode == op.SKIP:
                 need = word(instructions, pc, op.BYTES)
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 for index in range(need):
                     store_1(output, position + index, word(instructions, pc, op.FILL))
@@ -254,7 +227,7 @@ def execute(
                 mask = (count + 7) // 8 if opcode == op.MASKED_LIST else np.int64(0)
                 need = 5 + mask
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 if opcode == op.BLOCKS:
                     # One block of all elements; an array without elements is the block that ends it.
@@ -286,7 +259,7 @@ def execute(
                 first = word(instructions, pc, op.TABLE)
                 case = find_case(table, cases, pool, first, word(instructions, pc, op.CASES))
                 if case < 0:
-                    status = NO_CASE
+                    status = statuses.NO_CASE
                     break
                 tag = load_le_i8(cases, (case + CASE_TAG) * 8)
                 if opcode == op.SWITCH:
@@ -302,7 +275,7 @@ def execute(
                 continue
             elif opcode == op.NULL:
                 if not is_null(table, column):
-                    status = NOT_NULL
+                    status = statuses.NOT_NULL
                     break
                 skip_item(table, column)
             elif opcode == op.FIXED8_FLIPPED:
@@ -326,11 +299,11 @@ def execute(
                 start, end = text_bounds(table, column)
                 need = end - start + _TEXT_ROOM
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 if opcode == op.RAW_BYTES:
                     if end - start != word(instructions, pc, op.BYTES):
-                        status, detail = WRONG_LENGTH, word(instructions, pc, op.BYTES)
+                        status, detail = statuses.WRONG_LENGTH, word(instructions, pc, op.BYTES)
                         break
                 elif opcode != op.REST:
                     store_be_4(output, position, end - start)
@@ -380,7 +353,7 @@ def execute(
                 count = end - start
                 need = 4 + count * width
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 child = column + 1
                 cursor = get_field(table, child, CURSOR)
@@ -389,7 +362,7 @@ def execute(
                         advance(table, child)
                     if get_field(table, child, CURSOR) < cursor + count:
                         column = child
-                        status = NULL_VALUE
+                        status = statuses.NULL_VALUE
                         break
                 set_field(table, child, CURSOR, cursor + count)
                 store_be_4(output, position, count)
@@ -413,14 +386,14 @@ def execute(
                 offset = word(instructions, pc, op.CONSTANT_OFFSET)
                 size = word(instructions, pc, op.CONSTANT_BYTES)
                 if not is_text(table, column, pool, offset, size):
-                    status = OTHER_CONSTANT
+                    status = statuses.OTHER_CONSTANT
                     break
                 advance(table, column)
             elif opcode == op.ENUM:
                 first = word(instructions, pc, op.TABLE)
                 number = find_constant(table, column, pool, targets, first, word(instructions, pc, op.CASES))
                 if number < 0:
-                    status = NO_CONSTANT
+                    status = statuses.NO_CONSTANT
                     break
                 store_be_4(output, position, number)
                 position += 4
@@ -428,7 +401,7 @@ def execute(
             elif opcode == op.MASK:
                 need = word(instructions, pc, op.BYTES)
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 top += 1
                 set_frame(stack, top, FRAME_MASK, position)
@@ -451,7 +424,7 @@ def execute(
                     count = word(instructions, pc, op.CASES) if opcode == op.ROW_KIND else np.int64(4)
                     number = find_constant(table, column, pool, targets, first, count)
                 if number < 0:
-                    status = NO_CONSTANT
+                    status = statuses.NO_CONSTANT
                     break
                 if opcode == op.ROW_KIND:
                     store_1(output, frame(stack, top, FRAME_REGION), number)
@@ -467,13 +440,13 @@ def execute(
                 first = word(instructions, pc, op.TABLE)
                 case = find_case(table, cases, pool, first, word(instructions, pc, op.CASES))
                 if case < 0:
-                    status = NO_CASE
+                    status = statuses.NO_CASE
                     break
                 entry = load_le_i8(cases, (case + CASE_TAG) * 8)
                 size = target(targets, entry + op.ENTRY_BYTES)
                 need = 2 * size + _TEXT_ROOM
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 start = target(targets, entry + op.ENTRY_OFFSET)
                 position = put_utf(output, position, pool, start, start + size)
@@ -483,11 +456,11 @@ def execute(
                 start, end = text_bounds(table, column)
                 need = (end - start) * 2 + _TEXT_ROOM
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 at = put_utf(output, position, get_field(table, column, DATA), start, end)
                 if at < 0:
-                    status = BAD_TEXT if at == -1 else TOO_LONG
+                    status = statuses.BAD_TEXT if at == -1 else statuses.TOO_LONG
                     detail = np.int64(MAX_UTF_BYTES)
                     break
                 position = at
@@ -495,7 +468,7 @@ def execute(
             elif opcode == op.CHAR:
                 start, end = text_bounds(table, column)
                 if put_char(output, position, get_field(table, column, DATA), start, end):
-                    status = OUT_OF_RANGE
+                    status = statuses.OUT_OF_RANGE
                     break
                 position += 2
                 advance(table, column)
@@ -508,12 +481,12 @@ def execute(
                     start, end = text_bounds(table, column)
                     need = end - start + _TEXT_ROOM
                     if capacity - position < need:
-                        status = FULL
+                        status = statuses.FULL
                         break
                     data = get_field(table, column, DATA)
                     at = put_decimal_text(output, position, data, start, end, opcode == op.BIG_DECIMAL)
                     if at < 0:
-                        status = NOT_A_NUMBER if at == -1 else OUT_OF_RANGE
+                        status = statuses.NOT_A_NUMBER if at == -1 else statuses.OUT_OF_RANGE
                         break
                     position = at
                     advance(table, column)
@@ -524,7 +497,7 @@ def execute(
                     value = load_le_i8(values, get_field(table, column, CURSOR) * 8)
                     # It means null.
                     if value == _MIN_I8:
-                        status = OUT_OF_RANGE
+                        status = statuses.OUT_OF_RANGE
                         break
                 store_be_8(output, position, value)
                 position += 8
@@ -555,7 +528,7 @@ def execute(
                     elif opcode == op.LOCAL_TIME:
                         nanos = load_le_i8(values, cursor * 8)
                         if nanos < 0 or nanos >= NANOS_A_DAY:
-                            status = OUT_OF_RANGE
+                            status = statuses.OUT_OF_RANGE
                             break
                     else:
                         value = load_le_i8(values, cursor * 8)
@@ -589,14 +562,14 @@ def execute(
             elif opcode == op.DECIMAL:
                 need = 4 + _LARGE_DECIMAL_BYTES + word(instructions, pc, op.BYTES)
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 values = get_field(table, column, VALUES) + get_field(table, column, CURSOR) * 16
                 low = load_le_i8(values, 0)
                 high = load_le_i8(values, 8)
                 at = word(instructions, pc, op.PRECISION_BOUND)
                 if not is_within(high, low, target(targets, at), target(targets, at + 1)):
-                    status = OUT_OF_RANGE
+                    status = statuses.OUT_OF_RANGE
                     break
                 count = word(instructions, pc, op.BYTES)
                 size = bytes_of_128(high, low)
@@ -607,7 +580,7 @@ def execute(
                     store_be_4(output, position, count)
                     position += 4
                 elif size > count:
-                    status, detail = WRONG_LENGTH, count
+                    status, detail = statuses.WRONG_LENGTH, count
                     break
                 put_128(output, position, high, low, count)
                 position += count
@@ -655,7 +628,7 @@ def execute(
             elif opcode == op.ROW:
                 need = word(instructions, pc, op.BYTES)
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 for index in range(need // 8):
                     store_8(output, position + index * 8, 0)
@@ -665,7 +638,7 @@ def execute(
                     # A decimal or timestamp that is null may own the room of a value; see `Encoder`.
                     need = word(instructions, pc, RESERVED)
                     if capacity - position < need:
-                        status = FULL
+                        status = statuses.FULL
                         break
                     region = frame(stack, top, FRAME_REGION)
                     if need:
@@ -691,7 +664,7 @@ def execute(
                 value = load_le_i4(values, get_field(table, column, CURSOR) * 4)
                 bound = word(instructions, pc, op.BOUND)
                 if bound and (value < 0 or value >= bound):
-                    status = OUT_OF_RANGE
+                    status = statuses.OUT_OF_RANGE
                     break
                 store_4(output, slot, value)
                 advance(table, column)
@@ -716,7 +689,7 @@ def execute(
                 else:
                     need = size + _TEXT_ROOM
                     if capacity - position < need:
-                        status = FULL
+                        status = statuses.FULL
                         break
                     store_8(output, slot, (position - frame(stack, top, FRAME_REGION)) << 32 | size)
                     copy_bytes(output, position, data, start, end, get_field(table, column, DATA_END))
@@ -732,7 +705,7 @@ def execute(
                 high = load_le_i8(values, 8)
                 at = word(instructions, pc, op.PRECISION_BOUND)
                 if not is_within(high, low, target(targets, at), target(targets, at + 1)):
-                    status = OUT_OF_RANGE
+                    status = statuses.OUT_OF_RANGE
                     break
                 if word(instructions, pc, op.COMPACT):
                     store_8(output, slot, low)
@@ -758,7 +731,7 @@ def execute(
                 header = 4 + (count + 31) // 32 * 4
                 need = (header + count * word(instructions, pc, op.WIDTH) + 7) // 8 * 8
                 if capacity - position < need:
-                    status = FULL
+                    status = statuses.FULL
                     break
                 region = position
                 for index in range(need // 8):
@@ -799,25 +772,25 @@ def execute(
                 set_field(table, child, CURSOR, get_field(table, child, CURSOR) + end - start)
                 advance(table, column)
             elif opcode == op.PYTHON:
-                status = LEAF
+                status = statuses.LEAF
                 break
             elif opcode == REFUSE:
-                status = HIDDEN
+                status = statuses.HIDDEN
                 break
             pc += 1
-        if status != DONE:
+        if status != statuses.DONE:
             break
         while segment < segments:
             store_8(ends, (row * segments + segment) * 8, position)
             segment += 1
         row += 1
-    set_register(registers, STATUS, status)
-    set_register(registers, ROW, row)
-    set_register(registers, PC, pc)
-    set_register(registers, POSITION, position)
-    set_register(registers, SEGMENT, segment)
-    set_register(registers, TOP, top)
-    set_register(registers, MARKED, marked)
-    set_register(registers, ROOM, need)
-    set_register(registers, COLUMN, column)
-    set_register(registers, DETAIL, detail)
+    set_register(registers, reg.STATUS, status)
+    set_register(registers, reg.ROW, row)
+    set_register(registers, reg.PC, pc)
+    set_register(registers, reg.POSITION, position)
+    set_register(registers, reg.SEGMENT, segment)
+    set_register(registers, reg.TOP, top)
+    set_register(registers, reg.MARKED, marked)
+    set_register(registers, reg.ROOM, need)
+    set_register(registers, reg.COLUMN, column)
+    set_register(registers, reg.DETAIL, detail)
