@@ -35,7 +35,7 @@ from readers import (
     load_u1,
     store_1,
 )
-from readers.metadata import KeyedStateHandle, KeyGroupRange
+from readers.metadata import KeyedStateHandle, KeyGroupRange, Offsets
 from writers.deferred import Create, KeyedStateMaker, Work
 from writers.encode.fitting import shown
 from writers.errors import RefusedEditError
@@ -115,6 +115,10 @@ class Resharding:
         old: the key groups and subtasks of the source.
         new: those of the new savepoint.
 
+    Attributes:
+        header: of the file of each new subtask.
+        compressed: whether its key groups are.
+
     Raises:
         RefusedEditError: subtasks have different types.
     """
@@ -140,10 +144,8 @@ class Resharding:
                 )
         # A subtask registers some states only when it needs them.
         self._names = list(states)
-        self._compressed = first.header.compressed
-        self._header = write_keyed_header(
-            key_block(first), list(states.values()), compressed=self._compressed
-        )
+        self.compressed = first.header.compressed
+        self.header = write_keyed_header(key_block(first), list(states.values()), compressed=self.compressed)
 
     @cached_property
     def _first_groups(self) -> NDArray[np.int64]:
@@ -167,22 +169,16 @@ class Resharding:
         return sum(source.size_bytes for source, _ in self._sources)
 
     @cached_property
-    def dealings(self) -> tuple[Dealing, ...]:
+    def dealers(self) -> tuple[Dealer, ...]:
         """The work of each old subtask."""
-        count = len(self._first_groups)
-        return tuple(
-            Dealing(
-                dealer=Dealer(source, header, self._names, self._first_groups, self._old, self._new),
-                files=count,
-            )
-            for source, header in self._sources
-        )
+        facts = self._names, self._first_groups, self._old, self._new
+        return tuple(Dealer(source, header, *facts) for source, header in self._sources)
 
     @cached_property
     def _spooled(self) -> list[Path]:
         """The files of the spool; their folder goes with this object."""
         self._folder = TemporaryFolder()
-        return _spool(Path(self._folder.path), len(self._first_groups), (one.dealer for one in self.dealings))
+        return _spool(Path(self._folder.path), len(self._first_groups), self.dealers)
 
     def spooled(self, groups: KeyGroupRange) -> Iterator[NDArray[np.uint8]]:
         """Yield the files of the spool that have the key groups of a subtask."""
@@ -193,18 +189,14 @@ class Resharding:
         firsts = self._first_groups
         return np.flatnonzero((firsts >= groups.start) & (firsts <= groups.end)).tolist()
 
-    def file(self, groups: KeyGroupRange) -> ReshardedFile:
-        """Return what the file of a subtask begins with."""
-        return ReshardedFile(header=self._header, compressed=self._compressed, groups=groups)
-
     def dealt(self, groups: KeyGroupRange, results: Sequence[Dealt]) -> tuple[tuple[TargetPart, ...], ...]:
         """Return the parts of each file of the spool that has key groups of a subtask, from the results of the dealings."""
         return tuple(tuple(one.part(number) for one in results) for number in self._files_of(groups))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Dealer:
-    """Deals out the entries of one old subtask.
+class Dealer(Work):
+    """Deals out the entries of one old subtask: into the spool, or in another process into a file of the target.
 
     Attributes:
         source, header: its keyed state.
@@ -275,6 +267,17 @@ class Dealer:
                 groups = np.ascontiguousarray(page.key_groups[rows])
                 yield int(numbers[rows[0]]), _block(entries.take(rows), groups, state, *widths)
 
+    def do(self, target: JoinedTarget) -> Dealt:
+        name, count = str(uuid.uuid4()), len(self.first_groups)
+        bounds: NDArray[np.int64] = np.zeros(count + 1, dtype=np.int64)
+        with TemporaryFolder() as folder, target.create(name) as file:
+            for number, path in enumerate(_spool(Path(folder.path), count, [self])):
+                with path.open("rb") as spooled:
+                    while chunk := spooled.read(_CHUNK_BYTES):
+                        file.write(chunk)
+                bounds[number + 1] = bounds[number] + path.stat().st_size
+        return Dealt(name=name, bounds=bounds)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dealt:
@@ -292,70 +295,6 @@ class Dealt:
         """Return what belongs to a file of the spool."""
         start, end = self.bounds[number : number + 2].tolist()
         return TargetPart(name=self.name, start=start, size_bytes=end - start)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Dealing(Work):
-    """Reads the entries of one old subtask, and writes them into a file of the target.
-
-    Attributes:
-        dealer: deals them out.
-        files: the number of files of the spool.
-    """
-
-    dealer: Dealer
-    files: int
-
-    def do(self, target: JoinedTarget) -> Dealt:
-        name = str(uuid.uuid4())
-        bounds: NDArray[np.int64] = np.zeros(self.files + 1, dtype=np.int64)
-        with TemporaryFolder() as folder, target.create(name) as file:
-            for number, path in enumerate(_spool(Path(folder.path), self.files, [self.dealer])):
-                with path.open("rb") as spooled:
-                    while chunk := spooled.read(_CHUNK_BYTES):
-                        file.write(chunk)
-                bounds[number + 1] = bounds[number] + path.stat().st_size
-        return Dealt(name=name, bounds=bounds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReshardedFile:
-    """The file of one new subtask.
-
-    Attributes:
-        header: its header.
-        compressed: whether key groups are.
-        groups: its key groups.
-    """
-
-    header: bytes
-    compressed: bool
-    groups: KeyGroupRange
-
-    def make(self, create: Create, spooled: Iterable[NDArray[np.uint8]]) -> KeyedStateHandle:
-        """Write it, and return its handle.
-
-        Args:
-            create: begins it.
-            spooled: the files of the spool that have its key groups.
-        """
-        return made_file(create, self.groups, lambda file: self._write(file, spooled))
-
-    def _write(self, file: StateFile, spooled: Iterable[NDArray[np.uint8]]) -> NDArray[np.int64]:
-        """Write all of it; return the position of each key group."""
-        file.write(self.header)
-        assembler = KeyGroupAssembler(file, compressed=self.compressed)
-        offsets: NDArray[np.int64] = np.zeros(self.groups.number_of_key_groups, dtype=np.int64)
-        for data in spooled:
-            if not len(data):
-                continue
-            for group, states in _groups(data):
-                assembler.begin()
-                for state, entries in states:
-                    assembler.state(state)
-                    assembler.add(entries)
-                offsets[group - self.groups.start] = assembler.end()
-        return offsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -378,17 +317,16 @@ class ReshardedMaker(KeyedStateMaker):
 
     @property
     def preparations(self) -> Sequence[Work]:
-        return self.resharding.dealings
+        return self.resharding.dealers
 
     def prepared(self, results: Sequence[Any]) -> DealtMaker:
-        return DealtMaker(
-            file=self.resharding.file(self.groups),
-            parts=self.resharding.dealt(self.groups, results),
-            groups=self.groups,
-        )
+        whole = self.resharding
+        parts = whole.dealt(self.groups, results)
+        return DealtMaker(header=whole.header, compressed=whole.compressed, groups=self.groups, parts=parts)
 
     def make(self, create: Create) -> KeyedStateHandle:
-        return self.resharding.file(self.groups).make(create, self.resharding.spooled(self.groups))
+        whole = self.resharding
+        return _made(create, self.groups, whole.header, whole.compressed, whole.spooled(self.groups))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -396,17 +334,44 @@ class DealtMaker(KeyedStateMaker):
     """Makes the keyed state of one new subtask from entries that were dealt out.
 
     Attributes:
-        file: what it begins with.
-        parts: of each file of the spool, its parts in the order of the old subtasks.
+        header: of its file.
+        compressed: whether key groups are.
         groups: the key groups of the subtask.
+        parts: of each file of the spool, its parts in the order of the old subtasks.
     """
 
-    file: ReshardedFile
-    parts: tuple[tuple[TargetPart, ...], ...]
+    header: bytes
+    compressed: bool
     groups: KeyGroupRange
+    parts: tuple[tuple[TargetPart, ...], ...]
 
     def make(self, create: Create) -> KeyedStateHandle:
-        return self.file.make(create, (_joined(parts) for parts in self.parts))
+        return _made(create, self.groups, self.header, self.compressed, map(_joined, self.parts))
+
+
+def _made(
+    create: Create,
+    groups: KeyGroupRange,
+    header: bytes,
+    compressed: bool,
+    spooled: Iterable[NDArray[np.uint8]],
+) -> KeyedStateHandle:
+    """Write the file of one new subtask from the files of the spool that have its key groups; return its handle."""
+
+    def write(file: StateFile) -> Offsets:
+        file.write(header)
+        assembler = KeyGroupAssembler(file, compressed=compressed)
+        offsets: Offsets = np.zeros(groups.number_of_key_groups, dtype=np.int64)
+        for data in spooled:
+            for group, states in _groups(data) if len(data) else ():
+                assembler.begin()
+                for state, entries in states:
+                    assembler.state(state)
+                    assembler.add(entries)
+                offsets[group - groups.start] = assembler.end()
+        return offsets
+
+    return made_file(create, groups, write)
 
 
 def _joined(parts: Iterable[TargetPart]) -> NDArray[np.uint8]:

@@ -32,6 +32,8 @@ from writers.kryo.upgrade import written
 TypedReader = Callable[[KryoReader, KryoObject | None], Any]
 """Makes the value of a column of an object that a reader has read."""
 
+_Reader = Callable[[KryoReader, KryoObject], Any]
+
 _BASE = "org.apache.flink.api.common.typeutils.base."
 _ENUM = _BASE + "EnumSerializer"
 _LISTS = frozenset({_BASE + "ListSerializer", _BASE + "SetSerializer"})
@@ -60,6 +62,12 @@ def typed_reader(serializer: Serializer) -> TypedReader:
         return written
     if isinstance(serializer, NullableSerializer):
         return typed_reader(serializer.inner)
+    read = _reader_of(serializer)
+    return lambda reader, value: None if value is None else read(reader, value)
+
+
+def _reader_of(serializer: Serializer) -> _Reader:
+    """Return what makes values of a type that are not null."""
     if serializer.java_class in _LISTS and isinstance(serializer, ListSerializer):
         return _elements(serializer)
     if isinstance(serializer, MapSerializer):
@@ -75,12 +83,10 @@ def typed_reader(serializer: Serializer) -> TypedReader:
     )
 
 
-def _simple(serializer: Serializer) -> TypedReader:
+def _simple(serializer: Serializer) -> _Reader:
     classes = _SIMPLE[serializer.java_class]
 
-    def read(_reader: KryoReader, value: KryoObject | None) -> Any:
-        if value is None:
-            return None
+    def read(_reader: KryoReader, value: KryoObject) -> Any:
         if value.class_name not in classes:
             raise _unexpected(serializer, value)
         return value.body
@@ -88,12 +94,10 @@ def _simple(serializer: Serializer) -> TypedReader:
     return read
 
 
-def _elements(serializer: ListSerializer) -> TypedReader:
+def _elements(serializer: ListSerializer) -> _Reader:
     element = typed_reader(serializer.element)
 
-    def read(reader: KryoReader, value: KryoObject | None) -> Any:
-        if value is None:
-            return None
+    def read(reader: KryoReader, value: KryoObject) -> Any:
         if not (isinstance(value.body, tuple) and len(value.body) == 2 and isinstance(value.body[1], list)):
             raise _unexpected(serializer, value)
         return [element(reader, one) for one in value.body[1]]
@@ -101,12 +105,10 @@ def _elements(serializer: ListSerializer) -> TypedReader:
     return read
 
 
-def _entries(serializer: MapSerializer) -> TypedReader:
+def _entries(serializer: MapSerializer) -> _Reader:
     key, item = typed_reader(serializer.key), typed_reader(serializer.value)
 
-    def read(reader: KryoReader, value: KryoObject | None) -> Any:
-        if value is None:
-            return None
+    def read(reader: KryoReader, value: KryoObject) -> Any:
         if not (isinstance(value.body, list) and all(isinstance(pair, tuple) for pair in value.body)):
             raise _unexpected(serializer, value)
         return [(key(reader, one), item(reader, other)) for one, other in value.body]
@@ -114,14 +116,12 @@ def _entries(serializer: MapSerializer) -> TypedReader:
     return read
 
 
-def _fields(serializer: PojoSerializer) -> TypedReader:
+def _fields(serializer: PojoSerializer) -> _Reader:
     if serializer.registered or serializer.non_registered:
         raise RefusedEditError(f"expected a class without subclasses, found {serializer.pojo_class}")
     readers = {field.name: typed_reader(field.serializer) for field in serializer.fields}
 
-    def read(reader: KryoReader, value: KryoObject | None) -> Any:
-        if value is None:
-            return None
+    def read(reader: KryoReader, value: KryoObject) -> Any:
         if value.class_name != serializer.pojo_class or not isinstance(value.body, dict):
             raise _unexpected(serializer, value)
         if value.body.keys() != readers.keys():
@@ -133,10 +133,8 @@ def _fields(serializer: PojoSerializer) -> TypedReader:
     return read
 
 
-def _constant(serializer: Serializer) -> TypedReader:
-    def read(reader: KryoReader, value: KryoObject | None) -> Any:
-        if value is None:
-            return None
+def _constant(serializer: Serializer) -> _Reader:
+    def read(reader: KryoReader, value: KryoObject) -> Any:
         constants = reader.constants(value.class_name)
         if value.class_name != serializer.type_name or not constants:
             raise _unexpected(serializer, value)
