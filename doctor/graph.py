@@ -9,18 +9,8 @@ from dataclasses import dataclass
 from doctor.job import Fact, Job, JobOperator
 from doctor.report import Risk
 from doctor.required import required_classes
+from doctor.rules import graph as rules
 from doctor.rules.context import KnownClasses
-from doctor.rules.graph import (
-    ANONYMOUS_CLASS,
-    MAX_PARALLELISM_DIFFERS,
-    MAX_PARALLELISM_UNSET,
-    METADATA_TOO_NEW,
-    METADATA_TOO_OLD,
-    NO_UID,
-    OPERATOR_DROPPED,
-    OPERATOR_MISSING,
-    PARALLELISM_ABOVE_MAX,
-)
 from doctor.rules.rule import Finding, Rule, risk_of
 from doctor.versions import FlinkVersion
 
@@ -47,11 +37,11 @@ def metadata_finding(old: Job, flink: FlinkVersion) -> GraphFinding | None:
     """Return the finding about the version of `_metadata`; None if this Flink reads it."""
     version = old.metadata_version
     if version == 1 and (flink.major, flink.minor) >= _FIRST_WITHOUT_VERSION_1:
-        return GraphFinding(rule=METADATA_TOO_OLD, message=METADATA_TOO_OLD.flink)
+        return GraphFinding(rule=rules.METADATA_TOO_OLD, message=rules.METADATA_TOO_OLD.flink)
     if version is None or version <= flink.newest_metadata:
         return None
     return GraphFinding(
-        rule=METADATA_TOO_NEW,
+        rule=rules.METADATA_TOO_NEW,
         message=f"Unrecognized checkpoint version number: {version} (Flink {flink.text} reads up to {flink.newest_metadata})",
     )
 
@@ -62,10 +52,11 @@ def operator_finding(old: JobOperator, new: Job, *, allow_non_restored: bool) ->
         return None
     if allow_non_restored:
         return GraphFinding(
-            rule=OPERATOR_DROPPED, message=f"the new job has no operator {old.title}: its state is dropped"
+            rule=rules.OPERATOR_DROPPED,
+            message=f"the new job has no operator {old.title}: its state is dropped",
         )
     return GraphFinding(
-        rule=OPERATOR_MISSING,
+        rule=rules.OPERATOR_MISSING,
         message=f"Cannot map checkpoint/savepoint state for operator {old.title} to the new program",
     )
 
@@ -79,7 +70,7 @@ def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Ri
         message = (
             f"Cannot map operator {old.title} with max parallelism {saved} to new program with parallelism"
         )
-        return GraphFinding(rule=PARALLELISM_ABOVE_MAX, message=f"{message} {new.parallelism}")
+        return GraphFinding(rule=rules.PARALLELISM_ABOVE_MAX, message=f"{message} {new.parallelism}")
     if wanted is None or wanted == saved:
         return None
     # A number that Flink derives is one that no job has set, most likely: then the saved one is taken. If the old job has set one,
@@ -89,9 +80,9 @@ def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Ri
         detail = (
             f"operator {old.title} has max parallelism {saved} in the savepoint and {wanted} in the new job"
         )
-        return risk_of(Finding(rule=MAX_PARALLELISM_UNSET, detail=detail))
+        return risk_of(Finding(rule=rules.MAX_PARALLELISM_UNSET, detail=detail))
     return GraphFinding(
-        rule=MAX_PARALLELISM_DIFFERS,
+        rule=rules.MAX_PARALLELISM_DIFFERS,
         message=(
             f"Max parallelism mismatch: cannot map operator {old.title} with max parallelism {saved} to new program with max "
             f"parallelism {wanted}{', unless it sets none' if is_derived else ''}"
@@ -103,11 +94,11 @@ def identity_risks(old: JobOperator, job: Job) -> Iterator[Risk]:
     """Yield what a changed job would lose: operators and classes whose names hang on their places in the code."""
     # Older versions of `_metadata` do not record uids.
     if old.has_state and not old.uid and (job.metadata_version or 0) >= _FIRST_WITH_UIDS:
-        yield risk_of(Finding(rule=NO_UID, detail=f"operator {old.title} has no uid"))
+        yield risk_of(Finding(rule=rules.NO_UID, detail=f"operator {old.title} has no uid"))
     names = {required.class_name for required in required_classes(old, KnownClasses())}
     for name in sorted(names):
         if _ANONYMOUS.search(name):
-            yield risk_of(Finding(rule=ANONYMOUS_CLASS, detail=name))
+            yield risk_of(Finding(rule=rules.ANONYMOUS_CLASS, detail=name))
 
 
 def derived_max_parallelism(parallelism: int) -> int:

@@ -8,16 +8,9 @@ from dataclasses import replace
 from doctor.graph import GraphFinding, identity_risks, operator_finding, parallelism_finding
 from doctor.job import Fact, Job, JobOperator, JobState
 from doctor.report import OperatorVerdict, Outcome, Risk, Severity, StateOutcome, StateVerdict, worst
+from doctor.rules import states as rules
 from doctor.rules.context import Context
 from doctor.rules.rule import Effect, Finding, caution_of, risk_of
-from doctor.rules.states import (
-    IN_FLIGHT,
-    KEY_SELECTOR_UNSEEN,
-    NATIVE_FORMAT,
-    RAW_STATE,
-    STATES_UNREAD,
-    TIMERS_LEFT_OUT,
-)
 from doctor.states import id_of, key_findings, new_verdict, state_verdict, undeclared_verdict
 from readers import StateKind
 
@@ -56,7 +49,7 @@ def operator_verdict(
     if isinstance(fit, Risk):
         verdict = replace(verdict, risks=(fit,))
     # No serializer of the savepoint describes these bytes.
-    unread = (rule for rule, has in ((IN_FLIGHT, old.in_flight), (RAW_STATE, old.raw)) if has)
+    unread = (rule for rule, has in ((rules.IN_FLIGHT, old.in_flight), (rules.RAW_STATE, old.raw)) if has)
     risks = (risk_of(Finding(rule=rule, detail=old.title)) for rule in unread)
     verdict = replace(verdict, risks=(*verdict.risks, *risks))
     if Fact.OPERATORS not in new.knows:
@@ -132,9 +125,9 @@ def _states(old: JobOperator, new: JobOperator | None, context: Context) -> tupl
 
 def _unknown(state: JobState, new: JobOperator) -> StateVerdict:
     """Return the verdict about a state whose declaration stands in files of the new job that cannot be read."""
-    message = f"{STATES_UNREAD.effect}: {'; '.join(new.problems)}"
+    message = f"{rules.STATES_UNREAD.effect}: {'; '.join(new.problems)}"
     unknown = StateOutcome.UNKNOWN
-    return state.verdict(unknown, message=message, severity=Severity.UNKNOWN, **STATES_UNREAD.cited)
+    return state.verdict(unknown, message=message, severity=Severity.UNKNOWN, **rules.STATES_UNREAD.cited)
 
 
 def _of_states(old: JobOperator, states: tuple[StateVerdict, ...]) -> OperatorVerdict:
@@ -148,8 +141,8 @@ def _of_states(old: JobOperator, states: tuple[StateVerdict, ...]) -> OperatorVe
     return replace(
         verdict,
         outcome=Outcome.UNKNOWN,
-        message=f"{STATES_UNREAD.effect}: {'; '.join(old.problems)}",
-        **STATES_UNREAD.cited,
+        message=f"{rules.STATES_UNREAD.effect}: {'; '.join(old.problems)}",
+        **rules.STATES_UNREAD.cited,
     )
 
 
@@ -162,15 +155,15 @@ def _with_keys(
         return verdict
     if new is not None and old.key is not None:
         verdict = replace(
-            verdict, risks=(*verdict.risks, caution_of(KEY_SELECTOR_UNSEEN, f"keys of {old.title}"))
+            verdict, risks=(*verdict.risks, caution_of(rules.KEY_SELECTOR_UNSEEN, f"keys of {old.title}"))
         )
     findings = list(key_findings(old, new, context).findings)
     if not old.formats <= _READABLE[context.backend] | {"canonical"}:
         findings.append(
-            Finding(rule=NATIVE_FORMAT, detail=f"{', '.join(sorted(old.formats))} → {context.backend}")
+            Finding(rule=rules.NATIVE_FORMAT, detail=f"{', '.join(sorted(old.formats))} → {context.backend}")
         )
     if old.lacks_timers:
-        findings.append(Finding(rule=TIMERS_LEFT_OUT))
+        findings.append(Finding(rule=rules.TIMERS_LEFT_OUT))
     effects = [(finding, finding.rule.effect_in(heap=context.backend == "hashmap")) for finding in findings]
     risks = tuple(
         risk_of(finding, effect)

@@ -12,46 +12,14 @@ from dataclasses import replace
 from doctor.job import JobOperator, JobState
 from doctor.report import Risk, Severity, Stage, StateOutcome, StateVerdict, max_severity
 from doctor.required import DECLARES, NOT_OF_THE_JOB, named_classes
+from doctor.rules import kryo, upgrade
+from doctor.rules import states as rules
 from doctor.rules.comparison import compare
 from doctor.rules.context import Comparison, Context, Path, found, joined, walk
 from doctor.rules.jar import CLASS_UNSEEN, VALUES_LEFT_OVER, VALUES_MISFIT
-from doctor.rules.kryo import (
-    COLLECTION_FIELDS,
-    KEY_INVISIBLE,
-    UPGRADE_COLLECTION_FIELD,
-    UPGRADE_SAME,
-    refilled,
-    unloadable,
-    upgraded,
-    zoned,
-)
 from doctor.rules.pojo import COMPONENT_REMOVED, FIELD_DETACHED, FIELD_RETYPED
 from doctor.rules.rule import Effect, Finding, Rule, Verdict, risk_of
-from doctor.rules.states import (
-    KEY_CHANGED,
-    KIND_CHANGED,
-    MAP_KEY_MIGRATED,
-    MODE_CHANGED,
-    NAMESPACE_CHANGED,
-    NOT_DECLARED,
-    OFFSET_IMPOSSIBLE,
-    OPERATOR_STATELESS,
-    STATE_API,
-    STATE_NEW,
-    TIMERS_CHANGED,
-    TTL_1,
-    TTL_2,
-)
 from doctor.rules.types import CLASS_GONE, compare_constants
-from doctor.rules.upgrade import (
-    CEP_PATTERN,
-    SNAPSHOT_GONE,
-    SQL_MEANING,
-    gone_connector,
-    is_gone,
-    old_snapshot,
-    old_type,
-)
 from doctor.samples import with_gone_classes, with_samples
 from readers import EnumSerializer, KryoSerializer, PojoSerializer, Serializer, StateKind, TtlSerializer
 
@@ -77,23 +45,23 @@ def key_findings(old: JobOperator, new: JobOperator | None, context: Context) ->
     if old.key is None:
         return Comparison()
     total = _loading(old.key, old.key_classes, context, ("key",))
-    kryo = [(path, node) for path, node in walk(old.key, ("key",)) if isinstance(node, KryoSerializer)]
+    written = [(path, node) for path, node in walk(old.key, ("key",)) if isinstance(node, KryoSerializer)]
     if context.is_upgrade:
-        for path, node in kryo:
-            decoded = upgraded(node, path)
-            if not any(finding.rule is UPGRADE_SAME for finding in decoded.findings):
-                total |= found(KEY_INVISIBLE, path, node.type_class)
+        for path, node in written:
+            decoded = kryo.upgraded(node, path)
+            if not any(finding.rule is kryo.UPGRADE_SAME for finding in decoded.findings):
+                total |= found(kryo.KEY_INVISIBLE, path, node.type_class)
     if new is not None and new.key is not None:
         compared = compare(old.key, new.key, context, ("key",))
         if compared.verdict > Verdict.RECONFIGURED:
-            return total | found(KEY_CHANGED, ("key",), f"{old.key.type_name} → {new.key.type_name}")
+            return total | found(rules.KEY_CHANGED, ("key",), f"{old.key.type_name} → {new.key.type_name}")
         total |= compared
     return total
 
 
 def new_verdict(state: JobState) -> StateVerdict:
     """Return the verdict about a state that only the new job has."""
-    return state.verdict(StateOutcome.NEW, message=STATE_NEW.effect, **STATE_NEW.cited)
+    return state.verdict(StateOutcome.NEW, message=rules.STATE_NEW.effect, **rules.STATE_NEW.cited)
 
 
 def state_verdict(old: JobState, new: JobState | None, context: Context, *, assumed: bool) -> StateVerdict:
@@ -117,7 +85,7 @@ def state_verdict(old: JobState, new: JobState | None, context: Context, *, assu
         rule = VALUES_LEFT_OVER if new.leaves_bytes else VALUES_MISFIT
         values |= found(rule, ("value",), new.misfit)
     if old.impossible_offset:
-        values |= found(OFFSET_IMPOSSIBLE, ("value",), old.impossible_offset)
+        values |= found(rules.OFFSET_IMPOSSIBLE, ("value",), old.impossible_offset)
     total = with_gone_classes(loading | compared | values, old, context)
     # What fails anyway is not looked at more closely; what was assumed from the savepoint is no second sample.
     if new is not None and not assumed and not _fails(total, context):
@@ -140,7 +108,7 @@ def undeclared_verdict(old: JobState, context: Context, *, opened: bool) -> Stat
         opened: False if the operator has no keyed state any more, so that the files are not even opened.
     """
     if not opened:
-        return _verdict(old, found(OPERATOR_STATELESS, ()), context, StateOutcome.DROPPED)
+        return _verdict(old, found(rules.OPERATOR_STATELESS, ()), context, StateOutcome.DROPPED)
     total = _loading_of(old, context)
     # Rocksdb never reads a value of it; hashmap and operator state decode all, with the old serializer.
     if context.decodes_all:
@@ -149,7 +117,7 @@ def undeclared_verdict(old: JobState, context: Context, *, opened: bool) -> Stat
     # Timers that the job no longer sets fire all the same: Flink keeps them in a queue of their own.
     is_lost = old.entry.kind is not StateKind.TIMER
     if is_lost:
-        total |= found(NOT_DECLARED, (), old.name)
+        total |= found(rules.NOT_DECLARED, (), old.name)
     return _verdict(old, total, context, StateOutcome.NOT_DECLARED if is_lost else StateOutcome.AS_IS)
 
 
@@ -185,10 +153,10 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
             if changed.verdict is Verdict.INCOMPATIBLE:
                 total |= changed
         if isinstance(node, KryoSerializer):
-            total |= unloadable(node, context, at)
-        total |= old_type(node, context.flink, at)
+            total |= kryo.unloadable(node, context, at)
+        total |= upgrade.old_type(node, context.flink, at)
         if context.is_upgrade:
-            total |= gone_connector(node, at)
+            total |= upgrade.gone_connector(node, at)
     return total
 
 
@@ -202,9 +170,9 @@ def _enum_now(enum: EnumSerializer, context: Context) -> EnumSerializer:
 def _gone(snapshot_classes: Iterable[str], context: Context, path: Path) -> Comparison:
     flink, total = context.flink, Comparison()
     for name in sorted(snapshot_classes):
-        total |= old_snapshot(name, flink, path)
-        if is_gone(name) and flink.major >= _FIRST_WITHOUT_SCALA:
-            total |= found(SNAPSHOT_GONE, path, name)
+        total |= upgrade.old_snapshot(name, flink, path)
+        if upgrade.is_gone(name) and flink.major >= _FIRST_WITHOUT_SCALA:
+            total |= found(upgrade.SNAPSHOT_GONE, path, name)
     return total
 
 
@@ -237,13 +205,13 @@ def _decoding(state: JobState, context: Context, *, is_compared: bool) -> Compar
     for path, node in _nodes(state):
         if isinstance(node, KryoSerializer):
             if context.is_upgrade:
-                total |= upgraded(node, path)
+                total |= kryo.upgraded(node, path)
             else:
-                total |= zoned(node, path) if context.old_kryo < _KRYO_5 else refilled(node, path)
+                total |= kryo.zoned(node, path) if context.old_kryo < _KRYO_5 else kryo.refilled(node, path)
         elif is_compared and node.java_class.endswith(".NFAStateSerializer"):
-            total |= found(CEP_PATTERN, path)
+            total |= found(upgrade.CEP_PATTERN, path)
         elif is_compared and node.java_class.endswith(".RowDataSerializer"):
-            total |= found(SQL_MEANING, path)
+            total |= found(upgrade.SQL_MEANING, path)
     return total
 
 
@@ -260,8 +228,8 @@ def _unchanged(old: JobState, context: Context) -> Comparison:
             continue
         for field in node.fields:
             held = field.serializer
-            if isinstance(held, KryoSerializer) and held.type_class in COLLECTION_FIELDS:
-                total |= found(UPGRADE_COLLECTION_FIELD, (*path, field.name), held.type_class)
+            if isinstance(held, KryoSerializer) and held.type_class in kryo.COLLECTION_FIELDS:
+                total |= found(kryo.UPGRADE_COLLECTION_FIELD, (*path, field.name), held.type_class)
     return total
 
 
@@ -269,22 +237,22 @@ def _registered(old: JobState, new: JobState, context: Context) -> Comparison:
     """Compare the declarations of a state."""
     before, after = old.entry, new.entry
     if before.kind is not after.kind:
-        rule = KIND_CHANGED if old.keyed else MODE_CHANGED
+        rule = rules.KIND_CHANGED if old.keyed else rules.MODE_CHANGED
         return found(rule, (), f"{before.kind.value} → {after.kind.value}")
     if before.kind is StateKind.TIMER:
         return _timers(old, new, context)
-    total = found(STATE_API, ()) if old.is_v2 != new.is_v2 else Comparison()
+    total = found(rules.STATE_API, ()) if old.is_v2 != new.is_v2 else Comparison()
     if before.namespace is not None and after.namespace is not None:
         compared = compare(before.namespace, after.namespace, context, ("namespace",))
         total |= compared
         if compared.verdict > Verdict.RECONFIGURED:
             detail = f"{before.namespace.type_name} → {after.namespace.type_name}"
-            return total | found(NAMESPACE_CHANGED, ("namespace",), detail)
+            return total | found(rules.NAMESPACE_CHANGED, ("namespace",), detail)
     if before.map_key is not None and after.map_key is not None:
         compared = compare(before.map_key, after.map_key, context, ("map_key",))
         total |= compared
         if compared.verdict is Verdict.MIGRATION:
-            total |= found(MAP_KEY_MIGRATED, ("map_key",), before.map_key.type_name)
+            total |= found(rules.MAP_KEY_MIGRATED, ("map_key",), before.map_key.type_name)
     if before.value is not None and after.value is not None:
         total |= _values(before.value, after.value, context)
     return total
@@ -298,7 +266,7 @@ def _timers(old: JobState, new: JobState, context: Context) -> Comparison:
             compared = compare(before, after, context, (name,))
             total |= Comparison(verdict=min(compared.verdict, Verdict.MIGRATION))
             if compared.verdict is Verdict.INCOMPATIBLE:
-                total |= found(TIMERS_CHANGED, (name,), f"{before.type_name} → {after.type_name}")
+                total |= found(rules.TIMERS_CHANGED, (name,), f"{before.type_name} → {after.type_name}")
     return total
 
 
@@ -308,7 +276,7 @@ def _values(before: Serializer, after: Serializer, context: Context) -> Comparis
     compared = compare(inner[0], inner[1], context, ("value",))
     if not switched:
         return compared
-    rule = TTL_2 if context.flink.major >= _FIRST_WITH_TTL_MIGRATION else TTL_1
+    rule = rules.TTL_2 if context.flink.major >= _FIRST_WITH_TTL_MIGRATION else rules.TTL_1
     return compared | found(rule, ("value",), "on" if isinstance(after, TtlSerializer) else "off")
 
 

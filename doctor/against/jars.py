@@ -16,18 +16,8 @@ from doctor.against.kind import Against
 from doctor.jarclasses import JarClasses
 from doctor.job import Fact, Job, JobOperator, JobState
 from doctor.report import Risk
+from doctor.rules import jar as rules
 from doctor.rules.context import walk
-from doctor.rules.jar import (
-    CODE_UNREAD,
-    DECLARATION_UNSEEN,
-    DECLARATIONS_DIFFER,
-    GRAPH_UNSEEN,
-    KEY_UNTOLD,
-    NAME_GONE,
-    QUERY_READ,
-    TYPE_UNTOLD,
-    UID_UNSEEN,
-)
 from doctor.rules.rule import note_of
 from doctor.versions import FlinkVersion
 from readers import (
@@ -161,11 +151,11 @@ class _Model:
     def risks(self, *, is_graph_known: bool) -> Iterator[Risk]:
         """Yield what is not known of the job as a whole."""
         if not is_graph_known:
-            yield note_of(GRAPH_UNSEEN)
+            yield note_of(rules.GRAPH_UNSEEN)
             told = set(map(operator_id_of, self.declarations.texts))
             for operator in self.old.operators.values():
                 if operator.has_state and not self._has_uid(operator, told):
-                    yield note_of(UID_UNSEEN, operator.title)
+                    yield note_of(rules.UID_UNSEEN, operator.title)
         for operator in self.old.operators.values():
             names = [
                 state.name
@@ -175,11 +165,11 @@ class _Model:
                 and self._is_gone(state)
             ]
             if self._is_key_untold(operator):
-                yield note_of(KEY_UNTOLD, operator.title)
+                yield note_of(rules.KEY_UNTOLD, operator.title)
             if names and len(names) < len(operator.states):
-                yield note_of(NAME_GONE, f"{', '.join(names)} of {operator.title}")
+                yield note_of(rules.NAME_GONE, f"{', '.join(names)} of {operator.title}")
         if not self.declarations.is_complete:
-            yield note_of(CODE_UNREAD)
+            yield note_of(rules.CODE_UNREAD)
 
     def operator(self, old: JobOperator, new: JobOperator | None) -> JobOperator:
         """Return an operator of the savepoint with the types that its states get from the jar."""
@@ -216,7 +206,7 @@ class _Model:
             elif declared:
                 yield self._declared(state, declared)
             elif not declares_others or not self._is_gone(state):
-                yield replace(self._again(state), risks=(note_of(DECLARATION_UNSEEN, state.name),))
+                yield replace(self._again(state), risks=(note_of(rules.DECLARATION_UNSEEN, state.name),))
 
     def _accumulators(self, state: JobState) -> JobState:
         """Return the accumulators of a SQL query, if the one query of the jar fits the one operator that has them."""
@@ -237,7 +227,9 @@ class _Model:
         )
         value = TtlSerializer(value) if isinstance(stored, TtlSerializer) else value
         return replace(
-            state, entry=replace(state.entry, value=value), risks=(note_of(QUERY_READ, str(queries[0])),)
+            state,
+            entry=replace(state.entry, value=value),
+            risks=(note_of(rules.QUERY_READ, str(queries[0])),),
         )
 
     def _is_gone(self, state: JobState) -> bool:
@@ -258,7 +250,7 @@ class _Model:
         fits = [each for each in made if each.entry == self._again(state).entry]
         chosen = fits[0] if fits else made[0]
         if any(each.entry != chosen.entry for each in made):
-            risk = note_of(DECLARATIONS_DIFFER, ", ".join(sorted({each.where for each in declared})))
+            risk = note_of(rules.DECLARATIONS_DIFFER, ", ".join(sorted({each.where for each in declared})))
             return replace(chosen, risks=(*chosen.risks, risk))
         return chosen
 
@@ -281,7 +273,7 @@ class _Model:
         untold = [declared.untold] if declared.untold else []
         if declared.has_ttl is None:
             untold.append("whether it has a time to live")
-        risks = (note_of(TYPE_UNTOLD, f"{declared.where}: {'; '.join(untold)}"),) if untold else ()
+        risks = (note_of(rules.TYPE_UNTOLD, f"{declared.where}: {'; '.join(untold)}"),) if untold else ()
         is_v2 = state.is_v2 if declared.is_v2 is None else declared.is_v2
         return JobState(name=state.name, keyed=is_keyed, entry=entry, risks=risks, is_v2=is_v2)
 
