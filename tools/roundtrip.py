@@ -21,9 +21,12 @@ from readers.decode.page import Page
 from tools.folders import folder_parser, found_savepoints
 from writers import Encoded, Encoder, WriterError
 from writers.encode.equality import KEY_GROUP_BITS
-from writers.encode.losses import equal_values_loss, loss_of
+from writers.encode.losses import equal_values_loss
 
 BEYOND = "a value is beyond its column's range"
+UNPAIRED = "text with half a surrogate pair, or bytes that are no text: the column has U+FFFD"
+UNDER_NULL = "bytes behind the flag of a null map value, which the heap backend writes"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 @dataclass(slots=True)
@@ -123,6 +126,39 @@ def _explain(
         outcome.sample = (
             f"{[part.hex() for part in found]} became {[part.hex() for part in encoded.entry(0)]}"
         )
+
+
+def loss_of(row: Sequence[pa.Array], found: Sequence[bytes], encoded: Sequence[bytes]) -> str:
+    """Return the reason why an entry is encoded to other bytes than were found; empty if none is known.
+
+    Args:
+        row: its columns.
+        found, encoded: the bytes of its segments.
+    """
+    if any(_REPLACEMENT in text for array in row for text in _texts(array)):
+        return UNPAIRED
+    if (
+        len(found) > 1
+        and encoded[-1] == b"\x01"
+        and list(found[:-1]) == list(encoded[:-1])
+        and found[-1][:1] == b"\x01"
+    ):
+        return UNDER_NULL
+    return ""
+
+
+def _texts(array: pa.Array) -> Iterator[bytes]:
+    """Yield all texts of an array, nested ones among them."""
+    if pa.types.is_string(array.type):
+        yield from (text.encode() for text in array.to_pylist() if text is not None)
+    elif pa.types.is_struct(array.type):
+        for index in range(array.type.num_fields):
+            yield from _texts(array.field(index))
+    elif pa.types.is_list(array.type):
+        yield from _texts(array.flatten())
+    elif pa.types.is_map(array.type):
+        yield from _texts(array.keys)
+        yield from _texts(array.items)
 
 
 def _values_of(part: StatePart, encoded: Encoded, page: Page) -> pa.Table:

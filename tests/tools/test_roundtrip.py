@@ -12,8 +12,7 @@ import pytest
 from readers import Savepoint
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
-from tools.roundtrip import main, outcomes
-from writers.encode.losses import UNDER_NULL
+from tools.roundtrip import UNDER_NULL, main, outcomes
 
 FLINK = DATA / "flink"
 TOTALS = re.compile(

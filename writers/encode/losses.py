@@ -21,7 +21,7 @@ are written by Flink in one way only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -51,9 +51,6 @@ def refusals(tree: ColumnTree, code: Code) -> Iterator[tuple[tuple[str, ...], st
             yield path, OBJECT
 
 
-UNPAIRED = "text with half a surrogate pair, or bytes that are no text: the column has U+FFFD"
-UNDER_NULL = "bytes behind the flag of a null map value, which the heap backend writes"
-
 # Instructions whose values can be written in more than one way, of which Flink writes another.
 _SEVERAL_WAYS = {
     op.ROW: "a binary row with bytes that none of its fields uses, or nulls with and without room",
@@ -64,43 +61,9 @@ _SEVERAL_WAYS = {
     op.SWITCH_I4: "a null branch of a union, or two constants of one name",
     op.TIMESTAMP_DATA: "the nanoseconds of a TIMESTAMP(4) to (6) below a microsecond",
 }
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
-
-
-def loss_of(row: Sequence[pa.Array], found: Sequence[bytes], encoded: Sequence[bytes]) -> str:
-    """Return the reason why an entry is encoded to other bytes than were found; empty if none is known.
-
-    Args:
-        row: its columns.
-        found, encoded: the bytes of its segments.
-    """
-    if any(_REPLACEMENT in text for array in row for text in _texts(array)):
-        return UNPAIRED
-    if (
-        len(found) > 1
-        and encoded[-1] == b"\x01"
-        and list(found[:-1]) == list(encoded[:-1])
-        and found[-1][:1] == b"\x01"
-    ):
-        return UNDER_NULL
-    return ""
 
 
 def equal_values_loss(code: Code) -> str:
     """Return the reason why other bytes than were found have the same values; empty if none is known."""
     opcodes = set(code.instructions[:, op.OPCODE].tolist())
     return next((reason for opcode, reason in _SEVERAL_WAYS.items() if opcode in opcodes), "")
-
-
-def _texts(array: pa.Array) -> Iterator[bytes]:
-    """Yield all texts of an array, nested ones among them."""
-    if pa.types.is_string(array.type):
-        yield from (text.encode() for text in array.to_pylist() if text is not None)
-    elif pa.types.is_struct(array.type):
-        for index in range(array.type.num_fields):
-            yield from _texts(array.field(index))
-    elif pa.types.is_list(array.type):
-        yield from _texts(array.flatten())
-    elif pa.types.is_map(array.type):
-        yield from _texts(array.keys)
-        yield from _texts(array.items)

@@ -54,9 +54,10 @@ from readers.serializers.table.rowdata import (
 from readers.serializers.tuples import ROW_KIND, ROW_KINDS, EitherSerializer, RowSerializer, TupleSerializer
 from tests.support.encoders import KINDS
 from tests.support.single_values import column_and_program, page_of
+from tools.roundtrip import loss_of
 from writers import Encoder
 from writers.encode import encoder
-from writers.encode.losses import equal_values_loss, loss_of
+from writers.encode.losses import equal_values_loss
 from writers.encode.machine import execute as machine
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
