@@ -16,13 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from readers import ResolvedFile
-from readers.metadata import (
-    KeyedStateHandle,
-    KeyGroupRange,
-    SavepointMetadata,
-    StreamStateHandle,
-    SubtaskState,
-)
+from readers import metadata as model
 from writers.errors import WriterError
 from writers.target import Chunk, JoinedTarget, NewFile
 from writers.warnings import RestoreWarning
@@ -43,10 +37,10 @@ class KeyedStateMaker(ABC):
     """
 
     is_independent: ClassVar[bool] = False
-    groups: KeyGroupRange
+    groups: model.KeyGroupRange
 
     @abstractmethod
-    def make(self, create: Create) -> KeyedStateHandle | None:
+    def make(self, create: Create) -> model.KeyedStateHandle | None:
         """Write the files and return the handle of them; None if no state is left.
 
         Raises:
@@ -82,7 +76,7 @@ class Work(ABC):
     """A piece of work for any process that joins the target."""
 
     @property
-    def groups(self) -> KeyGroupRange | None:
+    def groups(self) -> model.KeyGroupRange | None:
         """The key groups whose rows and entries it needs; None if it needs none of those that the script has."""
         return None
 
@@ -96,21 +90,21 @@ class Work(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DeferredKeyedState(KeyedStateHandle):
+class DeferredKeyedState(model.KeyedStateHandle):
     """The handle of keyed state that is still to be made.
 
     Attributes:
         maker: makes it.
     """
 
-    key_group_range: KeyGroupRange
+    key_group_range: model.KeyGroupRange
     maker: KeyedStateMaker
 
     @property
     def size_bytes(self) -> int:
         return 0
 
-    def streams(self) -> Iterator[StreamStateHandle]:
+    def streams(self) -> Iterator[model.StreamStateHandle]:
         return iter(())
 
 
@@ -123,7 +117,7 @@ class MadeState:
         warnings: what was noticed while it was made.
     """
 
-    handle: KeyedStateHandle | None
+    handle: model.KeyedStateHandle | None
     warnings: tuple[RestoreWarning, ...] = ()
 
 
@@ -132,8 +126,8 @@ Make = Callable[[Sequence[KeyedStateMaker]], Sequence[MadeState]]
 
 
 def with_made_state(
-    metadata: SavepointMetadata, make: Make
-) -> tuple[SavepointMetadata, tuple[RestoreWarning, ...]]:
+    metadata: model.SavepointMetadata, make: Make
+) -> tuple[model.SavepointMetadata, tuple[RestoreWarning, ...]]:
     """Make all state that was deferred; return the metadata with its handles, and what was noticed.
 
     Args:
@@ -147,7 +141,7 @@ def with_made_state(
     states = make([handle.maker for handle in deferred])
     made = {id(handle): state.handle for handle, state in zip(deferred, states, strict=True)}
 
-    def with_made(subtask: SubtaskState) -> SubtaskState:
+    def with_made(subtask: model.SubtaskState) -> model.SubtaskState:
         handle = subtask.managed_keyed_state
         if not isinstance(handle, DeferredKeyedState):
             return subtask
@@ -161,12 +155,12 @@ def with_made_state(
     return replace(metadata, operators=tuple(operators)), noticed
 
 
-def deferred_makers(metadata: SavepointMetadata) -> list[KeyedStateMaker]:
+def deferred_makers(metadata: model.SavepointMetadata) -> list[KeyedStateMaker]:
     """Return what makes all state that was deferred."""
     return [handle.maker for handle in _deferred(metadata)]
 
 
-def _deferred(metadata: SavepointMetadata) -> Iterator[DeferredKeyedState]:
+def _deferred(metadata: model.SavepointMetadata) -> Iterator[DeferredKeyedState]:
     for operator in metadata.operators:
         for subtask in operator.subtasks:
             if isinstance(handle := subtask.managed_keyed_state, DeferredKeyedState):
@@ -193,7 +187,7 @@ def made_here(makers: Sequence[KeyedStateMaker], create: Create, threads: int) -
 
 def _made_together(
     makers: Sequence[KeyedStateMaker], create: Create, threads: int
-) -> dict[int, KeyedStateHandle | None]:
+) -> dict[int, model.KeyedStateHandle | None]:
     """Return the handle that each makes, by the id of the maker; the first error ends the others."""
     at_once = min(len(makers), MOST_THREADS, threads)
     if at_once < 2:
@@ -205,7 +199,7 @@ def _made_together(
         with create(name) as file:
             yield _StoppedFile(file, stop)
 
-    def make(maker: KeyedStateMaker) -> KeyedStateHandle | None:
+    def make(maker: KeyedStateMaker) -> model.KeyedStateHandle | None:
         try:
             return maker.make(begin)
         except BaseException:

@@ -9,15 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 from readers import SavepointLocation, operator_id_of
-from readers.metadata import (
-    ByteStreamStateHandle,
-    KeyedStateHandle,
-    KeyGroupsSavepointStateHandle,
-    KeyGroupsStateHandle,
-    OperatorState,
-    SavepointMetadata,
-    SubtaskState,
-)
+from readers import metadata as model
 from writers.errors import RefusedEditError
 from writers.metadata.writer import NAMES_SINCE, PROPERTIES_SINCE
 from writers.warnings import RestoreWarning
@@ -46,7 +38,9 @@ class Edit(ABC):
     """One change of a savepoint's metadata."""
 
     @abstractmethod
-    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+    def applied(
+        self, metadata: model.SavepointMetadata, source: SavepointLocation
+    ) -> model.SavepointMetadata:
         """Return the metadata after the change.
 
         Args:
@@ -69,7 +63,9 @@ class DropOperator(Edit):
 
     operator_id: str
 
-    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+    def applied(
+        self, metadata: model.SavepointMetadata, source: SavepointLocation
+    ) -> model.SavepointMetadata:
         find_operator(metadata, self.operator_id)
         return replace(
             metadata,
@@ -84,7 +80,9 @@ class RenameOperator(Edit):
     operator_id: str
     uid: str
 
-    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+    def applied(
+        self, metadata: model.SavepointMetadata, source: SavepointLocation
+    ) -> model.SavepointMetadata:
         operator = find_operator(metadata, self.operator_id)
         if not self.uid:
             raise RefusedEditError("expected a uid, found an empty text")
@@ -111,7 +109,9 @@ class ForFlink(Edit):
 
     release: tuple[int, int]
 
-    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+    def applied(
+        self, metadata: model.SavepointMetadata, source: SavepointLocation
+    ) -> model.SavepointMetadata:
         newest = newest_version(self.release)
         if metadata.version <= newest:
             return metadata
@@ -138,7 +138,9 @@ class WithNewerFlink(Edit):
 
     release: tuple[int, int]
 
-    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+    def applied(
+        self, metadata: model.SavepointMetadata, source: SavepointLocation
+    ) -> model.SavepointMetadata:
         newest = next((version for since, version in _NEWEST_VERSIONS if self.release >= since), 0)
         if metadata.version >= newest:
             return metadata
@@ -150,17 +152,17 @@ class WithNewerFlink(Edit):
         return replace(metadata, version=newest)
 
 
-def with_plain_key_groups(metadata: SavepointMetadata) -> SavepointMetadata:
+def with_plain_key_groups(metadata: model.SavepointMetadata) -> model.SavepointMetadata:
     """Return the metadata with the handles of canonical key groups that Flink 1.11 and 1.12 read, and later Flinks with RocksDB."""
 
-    def plain(handle: KeyedStateHandle | None) -> KeyedStateHandle | None:
-        if not isinstance(handle, KeyGroupsSavepointStateHandle):
+    def plain(handle: model.KeyedStateHandle | None) -> model.KeyedStateHandle | None:
+        if not isinstance(handle, model.KeyGroupsSavepointStateHandle):
             return handle
-        return KeyGroupsStateHandle(
+        return model.KeyGroupsStateHandle(
             key_group_range=handle.key_group_range, offsets=handle.offsets, delegate=handle.delegate
         )
 
-    def changed(subtask: SubtaskState) -> SubtaskState:
+    def changed(subtask: model.SubtaskState) -> model.SubtaskState:
         return replace(subtask, managed_keyed_state=plain(subtask.managed_keyed_state))
 
     operators = (replace(one, subtasks=tuple(map(changed, one.subtasks))) for one in metadata.operators)
@@ -168,16 +170,18 @@ def with_plain_key_groups(metadata: SavepointMetadata) -> SavepointMetadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewBytes(ByteStreamStateHandle):
+class NewBytes(model.ByteStreamStateHandle):
     """Bytes that no file has yet: `writers.files` decides whether they stay in `_metadata`."""
 
 
-def with_operator(metadata: SavepointMetadata, old: OperatorState, new: OperatorState) -> SavepointMetadata:
+def with_operator(
+    metadata: model.SavepointMetadata, old: model.OperatorState, new: model.OperatorState
+) -> model.SavepointMetadata:
     """Return the metadata with another operator in the place of `old`."""
     return replace(metadata, operators=tuple(new if one is old else one for one in metadata.operators))
 
 
-def find_operator(metadata: SavepointMetadata, operator_id: str) -> OperatorState:
+def find_operator(metadata: model.SavepointMetadata, operator_id: str) -> model.OperatorState:
     """Return the operator of an id.
 
     Raises:

@@ -11,14 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from readers import METADATA_FILE_NAME, Location, ResolvedFile, SavepointLocation, Stream
-from readers.metadata import (
-    ByteStreamStateHandle,
-    FileStateHandle,
-    RelativeFileStateHandle,
-    SavepointMetadata,
-    SegmentFileStateHandle,
-    StreamStateHandle,
-)
+from readers import metadata as model
 from writers.edits import NewBytes
 from writers.metadata.leaves import with_leaves
 from writers.target import UNFINISHED, Target
@@ -52,7 +45,7 @@ class TakenFile:
     """
 
     name: str
-    source: StreamStateHandle
+    source: model.StreamStateHandle
     file: ResolvedFile
 
 
@@ -77,7 +70,7 @@ class Gathering:
     folders: set[str] = field(default_factory=set)
     _names: set[str] = field(default_factory=set)
 
-    def gathered(self, metadata: SavepointMetadata) -> SavepointMetadata:
+    def gathered(self, metadata: model.SavepointMetadata) -> model.SavepointMetadata:
         """Return the metadata with handles of the target's files.
 
         Raises:
@@ -85,10 +78,10 @@ class Gathering:
         """
         return with_leaves(metadata, self._taken)
 
-    def _taken(self, handle: StreamStateHandle) -> StreamStateHandle:
+    def _taken(self, handle: model.StreamStateHandle) -> model.StreamStateHandle:
         if isinstance(handle, NewBytes):
             return self._new(handle)
-        if isinstance(handle, ByteStreamStateHandle):
+        if isinstance(handle, model.ByteStreamStateHandle):
             return handle
         file = self.location.resolve(handle)
         if self.mode is FilesMode.REFERENCE:
@@ -99,15 +92,15 @@ class Gathering:
         if taken is None:
             taken = TakenFile(self._name(file), handle, file)
             self.files[key] = taken
-        return RelativeFileStateHandle(relative_path=taken.name, state_size=file.size_bytes)
+        return model.RelativeFileStateHandle(relative_path=taken.name, state_size=file.size_bytes)
 
-    def _new(self, handle: NewBytes) -> StreamStateHandle:
+    def _new(self, handle: NewBytes) -> model.StreamStateHandle:
         """Return a handle of new bytes; two handles of one name, or one file, would be one handle to Flink."""
         if len(handle.data) <= _MOST_INLINE_BYTES:
-            return ByteStreamStateHandle(handle_name=handle.handle_name, data=handle.data)
+            return model.ByteStreamStateHandle(handle_name=handle.handle_name, data=handle.data)
         self._names.add(handle.handle_name)
         self.new_files[handle.handle_name] = handle.data
-        return RelativeFileStateHandle(relative_path=handle.handle_name, state_size=len(handle.data))
+        return model.RelativeFileStateHandle(relative_path=handle.handle_name, state_size=len(handle.data))
 
     def _name(self, file: ResolvedFile) -> str:
         """Return the file's own name; a number behind it where the target has that name."""
@@ -139,15 +132,15 @@ class Gathering:
                     new.write(chunk)
 
 
-def _referred(handle: StreamStateHandle, file: ResolvedFile) -> StreamStateHandle:
+def _referred(handle: model.StreamStateHandle, file: ResolvedFile) -> model.StreamStateHandle:
     """Return a handle with the absolute path of the file as it is now; as Flink recorded it, if it still is there."""
     recorded = handle.path
     if recorded is not None and not handle.is_relative and Location.parse(recorded) == file.location:
         return handle
     path = f"file:{file.path}" if file.is_local else file.path
-    if isinstance(handle, SegmentFileStateHandle):
+    if isinstance(handle, model.SegmentFileStateHandle):
         return replace(handle, file_path=path)
-    return FileStateHandle(file_path=path, state_size=file.size_bytes)
+    return model.FileStateHandle(file_path=path, state_size=file.size_bytes)
 
 
 def _chunks(stream: Stream) -> Iterator[memoryview]:

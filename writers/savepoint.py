@@ -17,25 +17,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from readers import Savepoint, SavepointLocation, check_lost_pages
-from readers.metadata import (
-    IncrementalRemoteKeyedStateHandle,
-    KeyedStateHandle,
-    KeyGroupsSavepointStateHandle,
-    KeyGroupsStateHandle,
-    RelativeFileStateHandle,
-    SavepointMetadata,
-    read_metadata,
-)
-from writers.deferred import (
-    MOST_THREADS,
-    FileCounter,
-    KeyedStateMaker,
-    MadeState,
-    Make,
-    deferred_makers,
-    made_here,
-    with_made_state,
-)
+from readers import metadata as model
+from writers import deferred
 from writers.edits import FIRST_WITH_SAVEPOINT_HANDLES, Edit, ForFlink, with_plain_key_groups
 from writers.elsewhere.parcels import Run, made_elsewhere
 from writers.errors import RefusedEditError, UnwritableError
@@ -99,7 +82,7 @@ class SavepointWriter:
         mode: FilesMode = FilesMode.LINK,
         *,
         opened: Savepoint | None = None,
-        threads: int = MOST_THREADS,
+        threads: int = deferred.MOST_THREADS,
     ) -> None:
         self._source = source
         self._threads = threads
@@ -115,7 +98,7 @@ class SavepointWriter:
         self._planned = self._gathering.gathered(metadata)
         self._summary: Summary | None = None
 
-    def _decide_handles(self, metadata: SavepointMetadata, edits: Sequence[Edit]) -> bool:
+    def _decide_handles(self, metadata: model.SavepointMetadata, edits: Sequence[Edit]) -> bool:
         """Decide whether canonical key groups have the handle of before Flink 1.13; note which Flinks restore the result.
 
         Versions 1.11 to 1.15 write one version of `_metadata`. Without a stated release the handle stays that of the source: RocksDB
@@ -137,8 +120,10 @@ class SavepointWriter:
             self._warnings.append(RestoreWarning(state="keyed state", text=_SINCE_1_13))
         return is_plain
 
-    def _with_made_state(self, make: Make) -> tuple[SavepointMetadata, tuple[RestoreWarning, ...]]:
-        metadata, noticed = with_made_state(self._planned, make)
+    def _with_made_state(
+        self, make: deferred.Make
+    ) -> tuple[model.SavepointMetadata, tuple[RestoreWarning, ...]]:
+        metadata, noticed = deferred.with_made_state(self._planned, make)
         return with_plain_key_groups(metadata) if self._has_plain_key_groups else metadata, noticed
 
     @property
@@ -150,9 +135,9 @@ class SavepointWriter:
             ReaderError: a file of the source is damaged.
         """
         if self._summary is None:
-            counter = FileCounter()
+            counter = deferred.FileCounter()
             metadata, noticed = self._with_made_state(
-                lambda makers: made_here(makers, counter.create, self._threads)
+                lambda makers: deferred.made_here(makers, counter.create, self._threads)
             )
             self._summary = self._summed(metadata, write_metadata(metadata), counter, noticed)
         return self._summary
@@ -160,13 +145,13 @@ class SavepointWriter:
     @property
     def made_bytes(self) -> int:
         """About how many bytes are read to make the state that changes."""
-        return sum(maker.size_bytes for maker in deferred_makers(self._planned))
+        return sum(maker.size_bytes for maker in deferred.deferred_makers(self._planned))
 
     def _summed(
         self,
-        metadata: SavepointMetadata,
+        metadata: model.SavepointMetadata,
         data: bytes,
-        counter: FileCounter,
+        counter: deferred.FileCounter,
         noticed: Iterable[RestoreWarning],
     ) -> Summary:
         files = self._gathering.files.values()
@@ -199,7 +184,7 @@ class SavepointWriter:
             WriterError: the state cannot be changed so.
             ReaderError: a file of the source vanished, or is damaged.
         """
-        counter = FileCounter()
+        counter = deferred.FileCounter()
         with target_of(os.fspath(target), self._source) as place:
             self._gathering.bring(place)
             planned, noticed = self._with_made_state(lambda makers: self._made(makers, place, counter, run))
@@ -211,11 +196,15 @@ class SavepointWriter:
         return self._summary
 
     def _made(
-        self, makers: Sequence[KeyedStateMaker], place: Target, counter: FileCounter, run: Run | None
-    ) -> Sequence[MadeState]:
+        self,
+        makers: Sequence[deferred.KeyedStateMaker],
+        place: Target,
+        counter: deferred.FileCounter,
+        run: Run | None,
+    ) -> Sequence[deferred.MadeState]:
         if run is None:
             threads = self._threads if place.takes_several else 1
-            return made_here(makers, counter.counted(place.create), threads)
+            return deferred.made_here(makers, counter.counted(place.create), threads)
         states = made_elsewhere(makers, place, self._operators, run)
         for state in states:
             if state.handle is not None:
@@ -223,7 +212,7 @@ class SavepointWriter:
         return states
 
     def _check(
-        self, metadata: str, planned: SavepointMetadata, verify: Callable[[Savepoint], None] | None
+        self, metadata: str, planned: model.SavepointMetadata, verify: Callable[[Savepoint], None] | None
     ) -> None:
         """Read the new savepoint back: its metadata is as planned, each file is there in its size, and `verify` is content.
 
@@ -234,7 +223,7 @@ class SavepointWriter:
         roots, options = sorted(self._gathering.folders), self._source.options
         location = SavepointLocation(metadata, roots=roots, options=options)
         with location.open_metadata() as stream:
-            found = read_metadata(bytes(stream.view(0, stream.size_bytes).data), stream.path)
+            found = model.read_metadata(bytes(stream.view(0, stream.size_bytes).data), stream.path)
         if found != planned:
             raise UnwritableError("expected the metadata that was written, read something else back")
         for handle in found.streams():
@@ -251,19 +240,19 @@ class SavepointWriter:
         check_lost_pages()
 
 
-def _may_be_of_1_12(handle: KeyedStateHandle | None) -> bool:
+def _may_be_of_1_12(handle: model.KeyedStateHandle | None) -> bool:
     """Return whether Flink 1.12 may have written a handle: it has one class less than 1.13, and no ids, as 1.15 has."""
-    if not isinstance(handle, KeyGroupsStateHandle | IncrementalRemoteKeyedStateHandle):
+    if not isinstance(handle, model.KeyGroupsStateHandle | model.IncrementalRemoteKeyedStateHandle):
         return False
-    return not isinstance(handle, KeyGroupsSavepointStateHandle) and handle.state_handle_id is None
+    return not isinstance(handle, model.KeyGroupsSavepointStateHandle) and handle.state_handle_id is None
 
 
-def _names_in(metadata: SavepointMetadata) -> set[str]:
+def _names_in(metadata: model.SavepointMetadata) -> set[str]:
     """Return the names of the files of a new savepoint that stand in its own place."""
-    return {one.relative_path for one in metadata.streams() if isinstance(one, RelativeFileStateHandle)}
+    return {one.relative_path for one in metadata.streams() if isinstance(one, model.RelativeFileStateHandle)}
 
 
-def _provable(source: SavepointLocation) -> SavepointMetadata:
+def _provable(source: SavepointLocation) -> model.SavepointMetadata:
     """Return the source's metadata, after the proof that the writer knows every byte of it.
 
     Raises:
@@ -271,7 +260,7 @@ def _provable(source: SavepointLocation) -> SavepointMetadata:
     """
     with source.open_metadata() as stream:
         data = bytes(stream.view(0, stream.size_bytes).data)
-    metadata = read_metadata(data, stream.path)
+    metadata = model.read_metadata(data, stream.path)
     written = write_metadata(metadata)
     if written != data:
         position = next(
@@ -284,7 +273,7 @@ def _provable(source: SavepointLocation) -> SavepointMetadata:
     return metadata
 
 
-def _check_no_records_in_flight(metadata: SavepointMetadata) -> None:
+def _check_no_records_in_flight(metadata: model.SavepointMetadata) -> None:
     """Refuse the records of an unaligned checkpoint: they may contradict what is changed.
 
     Raises:

@@ -14,21 +14,7 @@ from numpy.typing import NDArray
 
 from readers import ColumnTree
 from writers.encode.fitting import shown
-from writers.encode.machine.items import (
-    BITS,
-    CURSOR,
-    DATA,
-    DATA_END,
-    FIELDS,
-    FIXED,
-    LAYOUT,
-    LIST,
-    NEXT,
-    STRUCT,
-    VALIDITY,
-    VALUES,
-    VARIABLE,
-)
+from writers.encode.machine import items as machine
 
 
 class Columns:
@@ -44,10 +30,10 @@ class Columns:
 
     def __init__(self, tree: ColumnTree, arrays: Sequence[pa.Array]) -> None:
         self.tree = tree
-        self.table: NDArray[np.int64] = np.zeros((len(tree.types), FIELDS), dtype=np.int64)
+        self.table: NDArray[np.int64] = np.zeros((len(tree.types), machine.FIELDS), dtype=np.int64)
         self._arrays: list[pa.Array | None] = [None] * len(tree.types)  # keeps the buffers alive
-        self.table[:, NEXT] = tree.next
-        self.table[0, LAYOUT] = STRUCT
+        self.table[:, machine.NEXT] = tree.next
+        self.table[0, machine.LAYOUT] = machine.STRUCT
         for column, array in zip(tree.children[0], arrays, strict=True):
             self._add(column, array)
 
@@ -59,35 +45,35 @@ class Columns:
             array = _without_hidden_elements(array)
         self._arrays[column] = array
         buffers = array.buffers()
-        entry[CURSOR] = array.offset
+        entry[machine.CURSOR] = array.offset
         if array.null_count:
-            entry[VALIDITY] = buffers[0].address
+            entry[machine.VALIDITY] = buffers[0].address
         if pa.types.is_struct(data_type):
-            entry[LAYOUT] = STRUCT
+            entry[machine.LAYOUT] = machine.STRUCT
             for index, child in enumerate(children):
                 self._add(child, array.field(index))
             return
         # An array without items may lack its buffers; nothing is taken from it.
-        entry[VALUES] = buffers[1].address if buffers[1] is not None else 0
+        entry[machine.VALUES] = buffers[1].address if buffers[1] is not None else 0
         if pa.types.is_list(data_type) or pa.types.is_map(data_type):
-            entry[LAYOUT] = LIST
+            entry[machine.LAYOUT] = machine.LIST
             values = array.values
             self._add(children[0], values)
             self._move(children[0], int(array.offsets[0].as_py()) if len(array) else 0)
         elif pa.types.is_string(data_type) or pa.types.is_binary(data_type):
-            entry[LAYOUT] = VARIABLE
+            entry[machine.LAYOUT] = machine.VARIABLE
             if buffers[2] is not None:
-                entry[DATA], entry[DATA_END] = buffers[2].address, buffers[2].size
+                entry[machine.DATA], entry[machine.DATA_END] = buffers[2].address, buffers[2].size
         else:
-            entry[LAYOUT] = BITS if pa.types.is_boolean(data_type) else FIXED
+            entry[machine.LAYOUT] = machine.BITS if pa.types.is_boolean(data_type) else machine.FIXED
 
     def _move(self, column: int, items: int) -> None:
         """Pass over the first items of a column and of those below it."""
-        self.table[column, CURSOR] += items
-        if self.table[column, LAYOUT] == STRUCT:
+        self.table[column, machine.CURSOR] += items
+        if self.table[column, machine.LAYOUT] == machine.STRUCT:
             for child in self.tree.children[column]:
                 self._move(child, items)
-        elif self.table[column, LAYOUT] == LIST and items:
+        elif self.table[column, machine.LAYOUT] == machine.LIST and items:
             array = self._arrays[column]
             assert array is not None
             child = self.tree.children[column][0]
@@ -98,7 +84,7 @@ class Columns:
         array = self._arrays[column]
         if array is None:
             return "a row"
-        index = int(self.table[column, CURSOR]) - array.offset
+        index = int(self.table[column, machine.CURSOR]) - array.offset
         if not 0 <= index < len(array):
             return "no value"
         return shown(array[index])

@@ -22,7 +22,7 @@ from writers.encode.equality import same_entries, value_program
 from writers.encode.fitting import fitted
 from writers.encode.losses import refusals
 from writers.encode.machine import execute as machine
-from writers.encode.machine.frames import FRAME_WORDS
+from writers.encode.machine import frames
 from writers.encode.machine.registers import COLUMN, DETAIL, PC, POSITION, REGISTERS, ROOM, ROW, STATUS
 from writers.encode.machine.statuses import DONE, FULL, HIDDEN, LEAF, MESSAGES
 from writers.encode.program import encoding_code
@@ -90,7 +90,7 @@ class Encoder:
         self.schema = pa.schema(list(tree.root))
         self.refusals = tuple(dict.fromkeys(refusal for code in codes for refusal in refusals(tree, code)))
         self._code = encoding_code(tree, codes, segments, reserves_nulls=reserves_nulls)
-        self._stack: NDArray[np.int64] = np.zeros((self._code.depth, FRAME_WORDS), dtype=np.int64)
+        self._stack: NDArray[np.int64] = np.zeros((self._code.depth, frames.WORDS), dtype=np.int64)
         self._registers: NDArray[np.int64] = np.zeros(REGISTERS, dtype=np.int64)
         self._row_bytes = float(_INITIAL_ROW_BYTES)
         self._has_key_group = bool((self._code.instructions[:, op.OPCODE] == op.KEY_GROUP).any())

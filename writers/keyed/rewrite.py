@@ -33,16 +33,7 @@ from readers import (
     is_keyed,
     key_groups_of_subtask,
 )
-from readers.metadata import (
-    KeyedStateHandle,
-    KeyGroupRange,
-    KeyGroupsSavepointStateHandle,
-    KeyGroupsStateHandle,
-    Offsets,
-    OperatorState,
-    SavepointMetadata,
-    SubtaskState,
-)
+from readers import metadata as model
 from writers.changes import StateChanges
 from writers.deferred import Create, DeferredKeyedState, KeyedStateMaker
 from writers.edits import Edit, find_operator, with_operator
@@ -105,7 +96,9 @@ class RewriteKeyedState(Edit):
             parallelism=other.parallelism or self.parallelism,
         )
 
-    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+    def applied(
+        self, metadata: model.SavepointMetadata, source: SavepointLocation
+    ) -> model.SavepointMetadata:
         found = find_operator(metadata, self.operator.operator_id)
         operator = self._without_repeated_timers(found)
         for unread in self.operator.unread:
@@ -126,7 +119,7 @@ class RewriteKeyedState(Edit):
         self._check_groups(subtasks)
         return with_operator(metadata, found, replace(operator, subtasks=subtasks))
 
-    def _without_repeated_timers(self, operator: OperatorState) -> OperatorState:
+    def _without_repeated_timers(self, operator: model.OperatorState) -> model.OperatorState:
         """Return the operator without raw timers that its managed keyed state has, too: what changes there would come back."""
         repeated = self.operator.repeated_timers
         if not repeated:
@@ -143,8 +136,8 @@ class RewriteKeyedState(Edit):
         return (RestoreWarning(state=_shown(self.operator), text=_NOT_FOR_FORST),)
 
     def _rewritten(
-        self, subtask: SubtaskState, source: Source | None, location: SavepointLocation
-    ) -> SubtaskState:
+        self, subtask: model.SubtaskState, source: Source | None, location: SavepointLocation
+    ) -> model.SubtaskState:
         handle = subtask.managed_keyed_state
         if handle is None or source is None:
             # A handle without states holds no entry.
@@ -165,7 +158,7 @@ class RewriteKeyedState(Edit):
             source, header, altered, added, location, self.changes, self.alterations, groups, most
         )
         if (
-            isinstance(handle, KeyGroupsStateHandle)
+            isinstance(handle, model.KeyGroupsStateHandle)
             and source.stored_groups() is not None
             and not maker.touched
             and altered.data == header.data
@@ -174,14 +167,16 @@ class RewriteKeyedState(Edit):
         deferred = DeferredKeyedState(key_group_range=handle.key_group_range, maker=maker)
         return replace(subtask, managed_keyed_state=deferred)
 
-    def _with_all_subtasks(self, operator: OperatorState) -> tuple[SubtaskState, ...]:
+    def _with_all_subtasks(self, operator: model.OperatorState) -> tuple[model.SubtaskState, ...]:
         """Return the subtasks; with added states also those that had no state."""
         known = {one.index: one for one in operator.subtasks}
         if not self.added and not self._reach_beyond(operator.subtasks):
             return operator.subtasks
-        return tuple(known.get(index, SubtaskState(index=index)) for index in range(operator.parallelism))
+        return tuple(
+            known.get(index, model.SubtaskState(index=index)) for index in range(operator.parallelism)
+        )
 
-    def _reach_beyond(self, subtasks: Iterable[SubtaskState]) -> bool:
+    def _reach_beyond(self, subtasks: Iterable[model.SubtaskState]) -> bool:
         """Return whether changes are in key groups that no handle has."""
         ranges = [one.managed_keyed_state.key_group_range for one in subtasks if one.managed_keyed_state]
         for changes in self.changes.values():
@@ -192,7 +187,7 @@ class RewriteKeyedState(Edit):
                 return True
         return False
 
-    def _late(self, groups: KeyGroupRange, source: Source | None) -> tuple[LateState, ...]:
+    def _late(self, groups: model.KeyGroupRange, source: Source | None) -> tuple[LateState, ...]:
         """Return the changed states that a subtask with these key groups does not have.
 
         Raises:
@@ -210,11 +205,11 @@ class RewriteKeyedState(Edit):
                 )
         return late
 
-    def _added_alone(self, subtask: SubtaskState) -> DeferredKeyedState | None:
+    def _added_alone(self, subtask: model.SubtaskState) -> DeferredKeyedState | None:
         """Return the keyed state of a subtask that keeps none."""
         handle, metadata = subtask.managed_keyed_state, self.operator.metadata
         groups = (
-            KeyGroupRange(
+            model.KeyGroupRange(
                 *key_groups_of_subtask(subtask.index, metadata.parallelism, max(metadata.max_parallelism, 1))
             )
             if handle is None
@@ -225,7 +220,9 @@ class RewriteKeyedState(Edit):
             return None
         return DeferredKeyedState(key_group_range=groups, maker=AddedStatesMaker(added, groups))
 
-    def _resharded(self, operator: OperatorState, sources: Sequence[Source | None]) -> OperatorState:
+    def _resharded(
+        self, operator: model.OperatorState, sources: Sequence[Source | None]
+    ) -> model.OperatorState:
         """Return the operator with other key groups and subtasks.
 
         Raises:
@@ -265,7 +262,7 @@ class RewriteKeyedState(Edit):
             if resharding is not None:
                 maker = ReshardedMaker(resharding=resharding, groups=new.of(index))
                 handle = DeferredKeyedState(key_group_range=maker.groups, maker=maker)
-                kept = replace(kept or SubtaskState(index=index), managed_keyed_state=handle)
+                kept = replace(kept or model.SubtaskState(index=index), managed_keyed_state=handle)
             if kept is not None:
                 subtasks.append(kept)
         return replace(
@@ -281,7 +278,7 @@ class RewriteKeyedState(Edit):
             if name not in known:
                 raise RefusedEditError(f"expected a state {name.name} of {_shown(self.operator)}, found none")
 
-    def _check_groups(self, subtasks: tuple[SubtaskState, ...]) -> None:
+    def _check_groups(self, subtasks: tuple[model.SubtaskState, ...]) -> None:
         """Refuse changes of key groups that no subtask has state of."""
         handles = [one.managed_keyed_state for one in subtasks if one.managed_keyed_state is not None]
         covered = [
@@ -332,7 +329,7 @@ class _SubtaskMaker(KeyedStateMaker):
     location: SavepointLocation
     changes: Mapping[StateName, StateChanges]
     alterations: Mapping[StateName, StateAlteration]
-    groups: KeyGroupRange
+    groups: model.KeyGroupRange
     max_parallelism: int
     noticed: list[RestoreWarning] = field(default_factory=list)
 
@@ -369,8 +366,8 @@ class _SubtaskMaker(KeyedStateMaker):
             return frozenset()
         return frozenset(groups_within(self.changes[name].groups, self.groups).tolist())
 
-    def make(self, create: Create) -> KeyedStateHandle | None:
-        def write(file: StateFile) -> Offsets:
+    def make(self, create: Create) -> model.KeyedStateHandle | None:
+        def write(file: StateFile) -> model.Offsets:
             state_file = _SubtaskFile(self, file)
             offsets = state_file.write()
             self.noticed[:] = state_file.warnings()
@@ -528,9 +525,9 @@ class _SubtaskFile:
         self._offsets[group - self._maker.groups.start] = position
 
 
-def canonical_handle(handle: KeyGroupsStateHandle) -> KeyGroupsSavepointStateHandle:
+def canonical_handle(handle: model.KeyGroupsStateHandle) -> model.KeyGroupsSavepointStateHandle:
     """Return the handle that canonical savepoints have of key groups; full checkpoints of RocksDB had another class."""
-    return KeyGroupsSavepointStateHandle(
+    return model.KeyGroupsSavepointStateHandle(
         key_group_range=handle.key_group_range, offsets=handle.offsets, delegate=handle.delegate
     )
 

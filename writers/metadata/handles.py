@@ -9,58 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from readers.metadata import (
-    NULL_HANDLE,
-    ByteStreamStateHandle,
-    ChangelogStateBackendHandle,
-    ChangelogStateHandleStreamImpl,
-    ChannelOffsets,
-    ChannelStateHandle,
-    CheckpointedStateScope,
-    EmptySegmentFileStateHandle,
-    FileMergingOperatorStreamStateHandle,
-    FileStateHandle,
-    HandleAndLocalPath,
-    IncrementalRemoteKeyedStateHandle,
-    InMemoryChangelogStateHandle,
-    InputChannelStateHandle,
-    KeyedStateHandle,
-    KeyGroupRange,
-    KeyGroupsSavepointStateHandle,
-    KeyGroupsStateHandle,
-    MergedInputChannelStateHandle,
-    MergedResultSubpartitionStateHandle,
-    Offsets,
-    OperatorStreamStateHandle,
-    RelativeFileStateHandle,
-    ResultSubpartitionStateHandle,
-    SegmentFileStateHandle,
-    StateChange,
-    StateMetaInfo,
-    StreamStateHandle,
-)
+from readers import metadata as model
 from writers.errors import UnwritableError
 from writers.output import DataOutput
 
-_SCOPES = {CheckpointedStateScope.EXCLUSIVE: 0, CheckpointedStateScope.SHARED: 1}
+_SCOPES = {model.CheckpointedStateScope.EXCLUSIVE: 0, model.CheckpointedStateScope.SHARED: 1}
 
 
-def write_stream(output: DataOutput, handle: StreamStateHandle | None) -> None:
+def write_stream(output: DataOutput, handle: model.StreamStateHandle | None) -> None:
     """Write a stream handle, or tag 0 for None."""
     _write_tagged(output, handle, _STREAMS)
 
 
-def write_keyed_state(output: DataOutput, handle: KeyedStateHandle | None) -> None:
+def write_keyed_state(output: DataOutput, handle: model.KeyedStateHandle | None) -> None:
     """Write a keyed state handle, or tag 0 for None."""
     _write_tagged(output, handle, _KEYED)
 
 
-def write_operator_state(output: DataOutput, handle: OperatorStreamStateHandle) -> None:
+def write_operator_state(output: DataOutput, handle: model.OperatorStreamStateHandle) -> None:
     """Write an operator state handle."""
     _write_tagged(output, handle, _OPERATOR)
 
 
-def write_channel(output: DataOutput, handle: ChannelStateHandle, *, tagged: bool) -> None:
+def write_channel(output: DataOutput, handle: model.ChannelStateHandle, *, tagged: bool) -> None:
     """Write the handle of one channel, or of all channels of a subtask.
 
     Args:
@@ -73,7 +44,7 @@ def write_channel(output: DataOutput, handle: ChannelStateHandle, *, tagged: boo
     """
     if tagged:
         _write_tagged(output, handle, _CHANNELS)
-    elif isinstance(handle, MergedInputChannelStateHandle | MergedResultSubpartitionStateHandle):
+    elif isinstance(handle, model.MergedInputChannelStateHandle | model.MergedResultSubpartitionStateHandle):
         raise UnwritableError(
             "expected _metadata version 6 for merged channel state, found an older version: take an aligned savepoint"
         )
@@ -83,7 +54,7 @@ def write_channel(output: DataOutput, handle: ChannelStateHandle, *, tagged: boo
 
 def _write_tagged(output: DataOutput, handle: object, table: dict[type, _Layout]) -> None:
     if handle is None:
-        output.u1(NULL_HANDLE)
+        output.u1(model.NULL_HANDLE)
         return
     layout = table.get(type(handle))
     if layout is None:
@@ -103,48 +74,48 @@ def _write_parts(output: DataOutput, handle: object, parts: _Parts) -> None:
             write(output, value)
 
 
-def _write_scope(output: DataOutput, scope: CheckpointedStateScope) -> None:
+def _write_scope(output: DataOutput, scope: model.CheckpointedStateScope) -> None:
     output.i4(_SCOPES[scope])
 
 
-def _write_range(output: DataOutput, key_groups: KeyGroupRange) -> None:
+def _write_range(output: DataOutput, key_groups: model.KeyGroupRange) -> None:
     output.i4(key_groups.start)
     output.i4(key_groups.number_of_key_groups)
 
 
-def _write_files(output: DataOutput, files: tuple[HandleAndLocalPath, ...]) -> None:
+def _write_files(output: DataOutput, files: tuple[model.HandleAndLocalPath, ...]) -> None:
     output.i4(len(files))
     for file in files:
         output.utf(file.local_path)
         write_stream(output, file.handle)
 
 
-def _write_handles(output: DataOutput, handles: tuple[KeyedStateHandle, ...]) -> None:
+def _write_handles(output: DataOutput, handles: tuple[model.KeyedStateHandle, ...]) -> None:
     output.i4(len(handles))
     for keyed in handles:
         write_keyed_state(output, keyed)
 
 
-def _write_changes(output: DataOutput, changes: tuple[StateChange, ...]) -> None:
+def _write_changes(output: DataOutput, changes: tuple[model.StateChange, ...]) -> None:
     output.i4(len(changes))
     for change in changes:
         output.i4(change.key_group)
         output.blob(change.change)
 
 
-def _write_streams(output: DataOutput, streams: tuple[tuple[StreamStateHandle, int], ...]) -> None:
+def _write_streams(output: DataOutput, streams: tuple[tuple[model.StreamStateHandle, int], ...]) -> None:
     output.i4(len(streams))
     for stream, offset in streams:
         output.i8(offset)
         write_stream(output, stream)
 
 
-def _write_counted(output: DataOutput, offsets: Offsets) -> None:
+def _write_counted(output: DataOutput, offsets: model.Offsets) -> None:
     output.i4(len(offsets))
     output.offsets(offsets)
 
 
-def _write_meta_infos(output: DataOutput, infos: tuple[StateMetaInfo, ...]) -> None:
+def _write_meta_infos(output: DataOutput, infos: tuple[model.StateMetaInfo, ...]) -> None:
     output.i4(len(infos))
     for info in infos:
         output.utf(info.name)
@@ -152,14 +123,14 @@ def _write_meta_infos(output: DataOutput, infos: tuple[StateMetaInfo, ...]) -> N
         _write_counted(output, info.offsets)
 
 
-def _write_only_channel(output: DataOutput, channels: tuple[ChannelOffsets, ...]) -> None:
+def _write_only_channel(output: DataOutput, channels: tuple[model.ChannelOffsets, ...]) -> None:
     (channel,) = channels
     output.i4(channel.first)
     output.i4(channel.second)
     _write_counted(output, channel.offsets)
 
 
-def _write_framed_channels(output: DataOutput, channels: tuple[ChannelOffsets, ...]) -> None:
+def _write_framed_channels(output: DataOutput, channels: tuple[model.ChannelOffsets, ...]) -> None:
     frame = DataOutput()
     frame.i4(len(channels))
     for channel in channels:
@@ -170,7 +141,7 @@ def _write_framed_channels(output: DataOutput, channels: tuple[ChannelOffsets, .
     output.blob(frame.data)
 
 
-def _incremental_tag(handle: IncrementalRemoteKeyedStateHandle) -> int:
+def _incremental_tag(handle: model.IncrementalRemoteKeyedStateHandle) -> int:
     return 5 if handle.state_handle_id is None or handle.checkpointed_size is None else 11
 
 
@@ -193,47 +164,49 @@ _MERGED_CHANNELS: _Parts = (
 )  # fmt: skip
 
 _STREAMS: dict[type, _Layout] = {
-    ByteStreamStateHandle: (1, ((_UTF, "handle_name"), (DataOutput.blob, "data"))),
-    FileStateHandle: (2, ((_I8, "state_size"), (_UTF, "file_path"))),
-    RelativeFileStateHandle: (6, ((_UTF, "relative_path"), (_I8, "state_size"))),
-    SegmentFileStateHandle: (15, (
+    model.ByteStreamStateHandle: (1, ((_UTF, "handle_name"), (DataOutput.blob, "data"))),
+    model.FileStateHandle: (2, ((_I8, "state_size"), (_UTF, "file_path"))),
+    model.RelativeFileStateHandle: (6, ((_UTF, "relative_path"), (_I8, "state_size"))),
+    model.SegmentFileStateHandle: (15, (
         (_I8, "start_pos"), (_I8, "state_size"), (_write_scope, "state_scope"), (_UTF, "file_path"),
         (_UTF, "logical_file_id"),
     )),
-    EmptySegmentFileStateHandle: (16, ()),
+    model.EmptySegmentFileStateHandle: (16, ()),
 }  # fmt: skip
 
 _KEYED: dict[type, _Layout] = {
-    KeyGroupsStateHandle: (lambda handle: 3 if handle.state_handle_id is None else 12, (*_KEY_GROUPS, _ID)),
-    KeyGroupsSavepointStateHandle: (7, _KEY_GROUPS),
-    IncrementalRemoteKeyedStateHandle: (_incremental_tag, (
+    model.KeyGroupsStateHandle: (
+        lambda handle: 3 if handle.state_handle_id is None else 12, (*_KEY_GROUPS, _ID),
+    ),
+    model.KeyGroupsSavepointStateHandle: (7, _KEY_GROUPS),
+    model.IncrementalRemoteKeyedStateHandle: (_incremental_tag, (
         (_I8, "checkpoint_id"), (_UTF, "backend_identifier"), _RANGE, (_I8, "checkpointed_size"),
         (write_stream, "meta_state_handle"), (_write_files, "shared_state"), (_write_files, "private_state"), _ID,
     )),
-    ChangelogStateBackendHandle: (lambda handle: 8 if handle.checkpoint_id is None else 14, (
+    model.ChangelogStateBackendHandle: (lambda handle: 8 if handle.checkpoint_id is None else 14, (
         _RANGE, (_I8, "checkpointed_size"), (_write_handles, "materialized"),
         (_write_handles, "non_materialized"), (_I8, "materialization_id"), (_I8, "checkpoint_id"), _ID,
     )),
-    InMemoryChangelogStateHandle: (9, (
+    model.InMemoryChangelogStateHandle: (9, (
         _RANGE, (_I8, "from_sequence_number"), (_I8, "to_sequence_number"), (_write_changes, "changes"), _ID,
     )),
-    ChangelogStateHandleStreamImpl: (lambda handle: 10 if handle.storage_identifier is None else 13, (
+    model.ChangelogStateHandleStreamImpl: (lambda handle: 10 if handle.storage_identifier is None else 13, (
         _RANGE, (_write_streams, "handles_and_offsets"), (_I8, "state_size"), (_I8, "checkpointed_size"),
         _ID, (_UTF, "storage_identifier"),
     )),
 }  # fmt: skip
 
 _OPERATOR: dict[type, _Layout] = {
-    OperatorStreamStateHandle: (4, (_META_INFOS, _DELEGATE)),
-    FileMergingOperatorStreamStateHandle: (17, (
+    model.OperatorStreamStateHandle: (4, (_META_INFOS, _DELEGATE)),
+    model.FileMergingOperatorStreamStateHandle: (17, (
         _META_INFOS, (_UTF, "task_owned_directory"), (_UTF, "shared_directory"), (DataOutput.boolean, "empty"),
         _DELEGATE,
     )),
 }  # fmt: skip
 
 _CHANNELS: dict[type, _Layout] = {
-    InputChannelStateHandle: (1, _ONE_CHANNEL),
-    ResultSubpartitionStateHandle: (2, _ONE_CHANNEL),
-    MergedInputChannelStateHandle: (3, _MERGED_CHANNELS),
-    MergedResultSubpartitionStateHandle: (4, _MERGED_CHANNELS),
+    model.InputChannelStateHandle: (1, _ONE_CHANNEL),
+    model.ResultSubpartitionStateHandle: (2, _ONE_CHANNEL),
+    model.MergedInputChannelStateHandle: (3, _MERGED_CHANNELS),
+    model.MergedResultSubpartitionStateHandle: (4, _MERGED_CHANNELS),
 }

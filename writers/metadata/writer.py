@@ -7,16 +7,7 @@ operators by their ids. Flink: MetadataV3Serializer to MetadataV6Serializer.
 
 from __future__ import annotations
 
-from readers.metadata import (
-    FULLY_FINISHED,
-    MAGIC,
-    MASTER_STATE_MAGIC,
-    MasterState,
-    OperatorState,
-    OperatorStreamStateHandle,
-    SavepointMetadata,
-    SubtaskState,
-)
+from readers import metadata as model
 from writers.errors import UnwritableError
 from writers.metadata.handles import write_channel, write_keyed_state, write_operator_state, write_stream
 from writers.output import DataOutput
@@ -30,7 +21,7 @@ _CHANNEL_TAGS_SINCE = 6
 _OPERATOR_ID_BYTES = 16
 
 
-def write_metadata(metadata: SavepointMetadata) -> bytes:
+def write_metadata(metadata: model.SavepointMetadata) -> bytes:
     """Return the bytes of `_metadata`, in the version that it names.
 
     Raises:
@@ -43,7 +34,7 @@ def write_metadata(metadata: SavepointMetadata) -> bytes:
             "let a Flink of 1.11 or later take a new savepoint"
         )
     output = DataOutput()
-    output.raw(MAGIC.to_bytes(4, "big"))
+    output.raw(model.MAGIC.to_bytes(4, "big"))
     output.i4(version)
     output.i8(metadata.checkpoint_id)
     output.i4(len(metadata.master_states))
@@ -59,8 +50,8 @@ def write_metadata(metadata: SavepointMetadata) -> bytes:
     return bytes(output.data)
 
 
-def _write_master_state(output: DataOutput, master: MasterState) -> None:
-    output.raw(MASTER_STATE_MAGIC.to_bytes(4, "big"))
+def _write_master_state(output: DataOutput, master: model.MasterState) -> None:
+    output.raw(model.MASTER_STATE_MAGIC.to_bytes(4, "big"))
     frame = DataOutput()
     frame.i4(master.version)
     frame.utf(master.name)
@@ -68,7 +59,7 @@ def _write_master_state(output: DataOutput, master: MasterState) -> None:
     output.blob(frame.data)
 
 
-def _write_operator(output: DataOutput, operator: OperatorState, version: int) -> None:
+def _write_operator(output: DataOutput, operator: model.OperatorState, version: int) -> None:
     if version >= NAMES_SINCE:
         output.utf(operator.name or "")
         output.utf(operator.uid or "")
@@ -77,7 +68,7 @@ def _write_operator(output: DataOutput, operator: OperatorState, version: int) -
     output.i4(operator.max_parallelism)
     write_stream(output, operator.coordinator_state)
     if operator.fully_finished:
-        output.i4(FULLY_FINISHED)
+        output.i4(model.FULLY_FINISHED)
         return
     output.i4(len(operator.subtasks))
     for subtask in operator.subtasks:
@@ -99,7 +90,7 @@ def operator_id_bytes(operator_id: str) -> bytes:
     return found
 
 
-def _write_subtask(output: DataOutput, subtask: SubtaskState, version: int) -> None:
+def _write_subtask(output: DataOutput, subtask: model.SubtaskState, version: int) -> None:
     if subtask.finished:
         output.i4(-(subtask.index + 1))
         return
@@ -116,7 +107,7 @@ def _write_subtask(output: DataOutput, subtask: SubtaskState, version: int) -> N
             write_channel(output, channel, tagged=version >= _CHANNEL_TAGS_SINCE)
 
 
-def _write_flagged(output: DataOutput, handle: OperatorStreamStateHandle | None) -> None:
+def _write_flagged(output: DataOutput, handle: model.OperatorStreamStateHandle | None) -> None:
     output.i4(0 if handle is None else 1)
     if handle is not None:
         write_operator_state(output, handle)

@@ -31,21 +31,10 @@ from readers import (
     target,
     word,
 )
+from writers.encode.machine import frames, statuses, temporal
 from writers.encode.machine import registers as reg
-from writers.encode.machine import statuses
 from writers.encode.machine.cases import CASE_TAG, CASE_TARGET, find_case, find_constant, is_text
-from writers.encode.machine.frames import (
-    FRAME_COUNT,
-    FRAME_KIND,
-    FRAME_LEFT,
-    FRAME_LOOP,
-    FRAME_MASK,
-    FRAME_PATCH,
-    FRAME_REGION,
-    FRAME_SLOTS,
-    frame,
-    set_frame,
-)
+from writers.encode.machine.frames import frame, set_frame
 from writers.encode.machine.items import (
     CURSOR,
     DATA,
@@ -62,14 +51,7 @@ from writers.encode.machine.items import (
 )
 from writers.encode.machine.numbers import bytes_of_128, put_128, put_decimal_text
 from writers.encode.machine.registers import register, set_register
-from writers.encode.machine.temporal import (
-    NANOS_A_DAY,
-    NANOS_A_MILLISECOND,
-    NANOS_A_SECOND,
-    civil_from_days,
-    floor_divide,
-    split_millis,
-)
+from writers.encode.machine.temporal import civil_from_days, floor_divide, split_millis
 from writers.encode.machine.text import MAX_UTF_BYTES, copy_bytes, put_char, put_string, put_utf, put_varint
 from writers.encode.program import CHOOSE, REFUSE, REQUIRED, RESERVED
 
@@ -108,7 +90,7 @@ def execute(
         segments: the segments of an entry.
         stop: the first row not to encode.
         output: uint8 (capacity,). ends: int64 (rows, segments), the end of each segment in it.
-        stack: int64 (depth, FRAME_WORDS).
+        stack: int64 (depth, frames.WORDS).
         registers: int64 (REGISTERS,); STATUS is FULL to go on at PC, DONE to begin row ROW.
     """
     row = register(registers, reg.ROW)
@@ -215,9 +197,9 @@ def execute(
                     store_8(ends, (row * segments + segment) * 8, position)
                     segment += 1
             elif opcode == op.LIST_NEXT:
-                set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
-                if frame(stack, top, FRAME_LEFT) > 0:
-                    pc = frame(stack, top, FRAME_LOOP)
+                set_frame(stack, top, frames.LEFT, frame(stack, top, frames.LEFT) - 1)
+                if frame(stack, top, frames.LEFT) > 0:
+                    pc = frame(stack, top, frames.LOOP)
                     continue
                 top -= 1
                 advance(table, column)
@@ -240,10 +222,10 @@ def execute(
                     pc = word(instructions, pc, op.BEHIND)
                     continue
                 top += 1
-                set_frame(stack, top, FRAME_LOOP, pc + 1)
-                set_frame(stack, top, FRAME_LEFT, count)
-                set_frame(stack, top, FRAME_COUNT, count)
-                set_frame(stack, top, FRAME_MASK, position)
+                set_frame(stack, top, frames.LOOP, pc + 1)
+                set_frame(stack, top, frames.LEFT, count)
+                set_frame(stack, top, frames.COUNT, count)
+                set_frame(stack, top, frames.MASK, position)
                 for index in range(mask):
                     store_1(output, position + index, 0)
                 position += mask
@@ -319,21 +301,21 @@ def execute(
                     pc = word(instructions, pc, op.BEHIND)
                     continue
                 top += 1
-                set_frame(stack, top, FRAME_LOOP, pc + 1)
-                set_frame(stack, top, FRAME_LEFT, end - start)
+                set_frame(stack, top, frames.LOOP, pc + 1)
+                set_frame(stack, top, frames.LEFT, end - start)
             elif opcode == op.DELIMITED_NEXT:
-                set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
-                if frame(stack, top, FRAME_LEFT) > 0:
+                set_frame(stack, top, frames.LEFT, frame(stack, top, frames.LEFT) - 1)
+                if frame(stack, top, frames.LEFT) > 0:
                     store_1(output, position, _DELIMITER)
                     position += 1
-                    pc = frame(stack, top, FRAME_LOOP)
+                    pc = frame(stack, top, frames.LOOP)
                     continue
                 top -= 1
                 advance(table, column)
             elif opcode == op.BLOCKS_NEXT:
-                set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
-                if frame(stack, top, FRAME_LEFT) > 0:
-                    pc = frame(stack, top, FRAME_LOOP)
+                set_frame(stack, top, frames.LEFT, frame(stack, top, frames.LEFT) - 1)
+                if frame(stack, top, frames.LEFT) > 0:
+                    pc = frame(stack, top, frames.LOOP)
                     continue
                 store_1(output, position, 0)
                 position += 1
@@ -341,8 +323,8 @@ def execute(
                 advance(table, column)
             elif opcode == op.ELEMENT_MASKED:
                 if is_null(table, column):
-                    bit = frame(stack, top, FRAME_COUNT) - frame(stack, top, FRAME_LEFT)
-                    at = frame(stack, top, FRAME_MASK) + (bit >> 3)
+                    bit = frame(stack, top, frames.COUNT) - frame(stack, top, frames.LEFT)
+                    at = frame(stack, top, frames.MASK) + (bit >> 3)
                     store_1(output, at, load_u1(output, at) | (0x80 >> (bit & 7)))
                     skip_item(table, column)
                     pc = word(instructions, pc, op.BEHIND)
@@ -404,14 +386,14 @@ def execute(
                     status = statuses.FULL
                     break
                 top += 1
-                set_frame(stack, top, FRAME_MASK, position)
+                set_frame(stack, top, frames.MASK, position)
                 for index in range(need):
                     store_1(output, position + index, 0)
                 position += need
             elif opcode == op.MASK_NULL:
                 if is_null(table, column):
                     bit = word(instructions, pc, op.BIT)
-                    at = frame(stack, top, FRAME_MASK) + (bit >> 3)
+                    at = frame(stack, top, frames.MASK) + (bit >> 3)
                     store_1(output, at, load_u1(output, at) | (0x80 >> (bit & 7)))
                     skip_item(table, column)
                     pc = word(instructions, pc, op.BEHIND)
@@ -427,10 +409,10 @@ def execute(
                     status = statuses.NO_CONSTANT
                     break
                 if opcode == op.ROW_KIND:
-                    store_1(output, frame(stack, top, FRAME_REGION), number)
+                    store_1(output, frame(stack, top, frames.REGION), number)
                 else:
                     # RowSerializer keeps the row kind in the first two bits of the mask, the less significant one first.
-                    at = frame(stack, top, FRAME_MASK)
+                    at = frame(stack, top, frames.MASK)
                     bits = (number & 1) << 7 | (number >> 1) << 6
                     store_1(output, at, load_u1(output, at) | bits)
                 advance(table, column)
@@ -509,11 +491,13 @@ def execute(
                 else:
                     values = get_field(table, column, VALUES)
                     value = load_le_i8(values, get_field(table, column, CURSOR) * 8)
-                    seconds = floor_divide(value, NANOS_A_SECOND)
+                    seconds = floor_divide(value, temporal.NANOS_A_SECOND)
                     # Of java.sql.Timestamp these are milliseconds, whose fraction the nanoseconds hold again.
-                    first = seconds if opcode == op.INSTANT else floor_divide(value, NANOS_A_MILLISECOND)
+                    first = (
+                        seconds if opcode == op.INSTANT else floor_divide(value, temporal.NANOS_A_MILLISECOND)
+                    )
                     store_be_8(output, position, first)
-                    store_be_4(output, position + 8, value - seconds * NANOS_A_SECOND)
+                    store_be_4(output, position + 8, value - seconds * temporal.NANOS_A_SECOND)
                 position += 12
                 advance(table, column)
             elif opcode == op.LOCAL_DATE or opcode == op.LOCAL_TIME or opcode == op.LOCAL_DATE_TIME:
@@ -527,13 +511,13 @@ def execute(
                         days = load_le_i4(values, cursor * 4)
                     elif opcode == op.LOCAL_TIME:
                         nanos = load_le_i8(values, cursor * 8)
-                        if nanos < 0 or nanos >= NANOS_A_DAY:
+                        if nanos < 0 or nanos >= temporal.NANOS_A_DAY:
                             status = statuses.OUT_OF_RANGE
                             break
                     else:
                         value = load_le_i8(values, cursor * 8)
-                        days = floor_divide(value, NANOS_A_DAY)
-                        nanos = value - days * NANOS_A_DAY
+                        days = floor_divide(value, temporal.NANOS_A_DAY)
+                        nanos = value - days * temporal.NANOS_A_DAY
                 if opcode != op.LOCAL_TIME:
                     if missing:
                         store_be_4(output, position, _MIN_I4)
@@ -550,13 +534,13 @@ def execute(
                         store_be_2(output, position + 1, 0x8000)
                         store_be_4(output, position + 3, _MIN_I4)
                     else:
-                        seconds = floor_divide(nanos, NANOS_A_SECOND)
+                        seconds = floor_divide(nanos, temporal.NANOS_A_SECOND)
                         minutes = floor_divide(seconds, 60)
                         hours = floor_divide(minutes, 60)
                         store_1(output, position, hours)
                         store_1(output, position + 1, minutes - hours * 60)
                         store_1(output, position + 2, seconds - minutes * 60)
-                        store_be_4(output, position + 3, nanos - seconds * NANOS_A_SECOND)
+                        store_be_4(output, position + 3, nanos - seconds * temporal.NANOS_A_SECOND)
                     position += 7
                 advance(table, column)
             elif opcode == op.DECIMAL:
@@ -593,26 +577,26 @@ def execute(
                 position += 12
             elif opcode == op.BINARY:
                 top += 1
-                set_frame(stack, top, FRAME_PATCH, position)
+                set_frame(stack, top, frames.PATCH, position)
                 position += 4
-                set_frame(stack, top, FRAME_REGION, position)
-                set_frame(stack, top, FRAME_SLOTS, position)
-                set_frame(stack, top, FRAME_KIND, opcode)
+                set_frame(stack, top, frames.REGION, position)
+                set_frame(stack, top, frames.SLOTS, position)
+                set_frame(stack, top, frames.KIND, opcode)
             elif opcode == op.BINARY_SLOT or opcode == op.BINARY_KEYS or opcode == op.BINARY_VALUES:
                 patch = position
                 if opcode == op.BINARY_SLOT:
-                    patch = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                    patch = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
                 if opcode == op.BINARY_KEYS:
                     position += 4
                 top += 1
-                set_frame(stack, top, FRAME_PATCH, patch)
-                set_frame(stack, top, FRAME_REGION, position)
-                set_frame(stack, top, FRAME_SLOTS, position)
-                set_frame(stack, top, FRAME_KIND, opcode)
+                set_frame(stack, top, frames.PATCH, patch)
+                set_frame(stack, top, frames.REGION, position)
+                set_frame(stack, top, frames.SLOTS, position)
+                set_frame(stack, top, frames.KIND, opcode)
             elif opcode == op.BINARY_END:
-                region = frame(stack, top, FRAME_REGION)
-                patch = frame(stack, top, FRAME_PATCH)
-                kind = frame(stack, top, FRAME_KIND)
+                region = frame(stack, top, frames.REGION)
+                patch = frame(stack, top, frames.PATCH)
+                kind = frame(stack, top, frames.KIND)
                 size = position - region
                 top -= 1
                 if kind == op.BINARY:
@@ -620,7 +604,7 @@ def execute(
                 elif kind == op.BINARY_KEYS:
                     store_4(output, patch, size)
                 elif kind == op.BINARY_SLOT:
-                    store_8(output, patch, (region - frame(stack, top, FRAME_REGION)) << 32 | size)
+                    store_8(output, patch, (region - frame(stack, top, frames.REGION)) << 32 | size)
                     # What follows begins at a multiple of 8 bytes of the region around this one.
                     for _ in range(-size & 7):
                         store_1(output, position, 0)
@@ -640,9 +624,9 @@ def execute(
                     if capacity - position < need:
                         status = statuses.FULL
                         break
-                    region = frame(stack, top, FRAME_REGION)
+                    region = frame(stack, top, frames.REGION)
                     if need:
-                        slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc + 1, op.SLOT)
+                        slot = frame(stack, top, frames.SLOTS) + word(instructions, pc + 1, op.SLOT)
                         store_8(output, slot, (position - region) << 32)
                         for index in range(need // 8):
                             store_8(output, position + index * 8, 0)
@@ -655,11 +639,11 @@ def execute(
                     pc = word(instructions, pc, op.BEHIND)
                     continue
             elif opcode == op.SLOT8:
-                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES)
                 store_8(output, slot, load_le_i8(values, advance(table, column) * 8))
             elif opcode == op.SLOT4:
-                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES)
                 value = load_le_i4(values, get_field(table, column, CURSOR) * 4)
                 bound = word(instructions, pc, op.BOUND)
@@ -669,15 +653,15 @@ def execute(
                 store_4(output, slot, value)
                 advance(table, column)
             elif opcode == op.SLOT2:
-                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES)
                 store_2(output, slot, load_le_i2(values, advance(table, column) * 2))
             elif opcode == op.SLOT1:
-                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
                 store_1(output, slot, byte_of(table, column))
                 advance(table, column)
             elif opcode == op.SLOT_TEXT or opcode == op.SLOT_BYTES:
-                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
                 start, end = text_bounds(table, column)
                 data = get_field(table, column, DATA)
                 size = end - start
@@ -691,7 +675,7 @@ def execute(
                     if capacity - position < need:
                         status = statuses.FULL
                         break
-                    store_8(output, slot, (position - frame(stack, top, FRAME_REGION)) << 32 | size)
+                    store_8(output, slot, (position - frame(stack, top, frames.REGION)) << 32 | size)
                     copy_bytes(output, position, data, start, end, get_field(table, column, DATA_END))
                     position += size
                     for _ in range(-size & 7):
@@ -699,7 +683,7 @@ def execute(
                         position += 1
                 advance(table, column)
             elif opcode == op.SLOT_DECIMAL:
-                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES) + get_field(table, column, CURSOR) * 16
                 low = load_le_i8(values, 0)
                 high = load_le_i8(values, 8)
@@ -711,17 +695,17 @@ def execute(
                     store_8(output, slot, low)
                 else:
                     size = bytes_of_128(high, low)
-                    store_8(output, slot, (position - frame(stack, top, FRAME_REGION)) << 32 | size)
+                    store_8(output, slot, (position - frame(stack, top, frames.REGION)) << 32 | size)
                     store_8(output, position, 0)
                     store_8(output, position + 8, 0)
                     put_128(output, position, high, low, size)
                     position += _LARGE_DECIMAL_BYTES
                 advance(table, column)
             elif opcode == op.SLOT_TIMESTAMP:
-                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
                 value = load_le_i8(get_field(table, column, VALUES), advance(table, column) * 8)
                 millis, nanos = split_millis(value, word(instructions, pc, op.NANOS_A_UNIT))
-                offset = position - frame(stack, top, FRAME_REGION)
+                offset = position - frame(stack, top, frames.REGION)
                 store_8(output, slot, offset << 32 | nanos)
                 store_8(output, position, millis)
                 position += 8
@@ -743,25 +727,28 @@ def execute(
                         advance(table, column)
                     pc = word(instructions, pc, op.BEHIND)
                     continue
-                set_frame(stack, top, FRAME_LOOP, pc + 1)
-                set_frame(stack, top, FRAME_LEFT, count)
-                set_frame(stack, top, FRAME_COUNT, count)
-                set_frame(stack, top, FRAME_SLOTS, region + header)
+                set_frame(stack, top, frames.LOOP, pc + 1)
+                set_frame(stack, top, frames.LEFT, count)
+                set_frame(stack, top, frames.COUNT, count)
+                set_frame(stack, top, frames.SLOTS, region + header)
             elif opcode == op.ELEMENT_NULL:
                 if is_null(table, column):
-                    bit = frame(stack, top, FRAME_COUNT) - frame(stack, top, FRAME_LEFT)
-                    at = frame(stack, top, FRAME_REGION) + 4 + (bit >> 3)
+                    bit = frame(stack, top, frames.COUNT) - frame(stack, top, frames.LEFT)
+                    at = frame(stack, top, frames.REGION) + 4 + (bit >> 3)
                     store_1(output, at, load_u1(output, at) | 1 << (bit & 7))
                     skip_item(table, column)
                     pc = word(instructions, pc, op.BEHIND)
                     continue
             elif opcode == op.ARRAY_NEXT:
-                set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
+                set_frame(stack, top, frames.LEFT, frame(stack, top, frames.LEFT) - 1)
                 set_frame(
-                    stack, top, FRAME_SLOTS, frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.WIDTH)
+                    stack,
+                    top,
+                    frames.SLOTS,
+                    frame(stack, top, frames.SLOTS) + word(instructions, pc, op.WIDTH),
                 )
-                if frame(stack, top, FRAME_LEFT) > 0:
-                    pc = frame(stack, top, FRAME_LOOP)
+                if frame(stack, top, frames.LEFT) > 0:
+                    pc = frame(stack, top, frames.LOOP)
                     continue
                 if word(instructions, pc, op.IN_MAP) == 0:
                     advance(table, column)
