@@ -428,21 +428,16 @@ _CONTENTS: dict[int, Callable[[_Stream, int], JavaValue]] = {
 }
 
 # Class → the field that holds the elements as another collection; None if they are in the annotation.
+_IN_ANNOTATION = (
+    "ArrayList LinkedList HashSet LinkedHashSet HashMap LinkedHashMap TreeMap CollSer Collections$EmptyList "
+    "Collections$EmptyMap"
+)
 _COLLECTIONS: dict[str, str | None] = {
-    "java.util.ArrayList": None,
-    "java.util.LinkedList": None,
-    "java.util.HashSet": None,
-    "java.util.LinkedHashSet": None,
-    "java.util.HashMap": None,
-    "java.util.LinkedHashMap": None,
-    "java.util.TreeMap": None,
-    "java.util.CollSer": None,
-    "java.util.Collections$EmptyList": None,
-    "java.util.Collections$EmptyMap": None,
+    **{f"java.util.{name}": None for name in _IN_ANNOTATION.split()},
     "java.util.Arrays$ArrayList": "a",
-    "java.util.Collections$UnmodifiableCollection": "c",
-    "java.util.Collections$UnmodifiableList": "c",
-    "java.util.Collections$UnmodifiableRandomAccessList": "c",
-    "java.util.Collections$UnmodifiableSet": "c",
+    **{
+        f"java.util.Collections$Unmodifiable{name}": "c"
+        for name in ("Collection", "List", "RandomAccessList", "Set")
+    },
     "java.util.Collections$UnmodifiableMap": "m",
 }

@@ -40,18 +40,9 @@ from readers.serializers.streaming import JavaSerializer
 from readers.states import State, StatePart
 
 SCHEMA = pa.schema(
-    [
-        pa.field("operator_id", pa.string()),
-        pa.field("operator_uid", pa.string()),
-        pa.field("operator_name", pa.string()),
-        pa.field("subtask", pa.int32()),
-        pa.field("connector", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("starting_offset", pa.int64()),
-        pa.field("stopping_offset", pa.int64()),
-        pa.field("details", pa.string()),
-    ]
+    dict.fromkeys(("operator_id", "operator_uid", "operator_name"), pa.string())
+    | {"subtask": pa.int32(), "connector": pa.string(), "topic": pa.string(), "partition": pa.int32()}
+    | {"starting_offset": pa.int64(), "stopping_offset": pa.int64(), "details": pa.string()}
 )
 # The families of the states that may hold positions.
 _FAMILIES = frozenset({StateKind.OPERATOR_LIST, StateKind.COORDINATOR})

@@ -47,17 +47,7 @@ COUNTED = frozenset({KEY_GROUP, SUBTASK})
 """Columns that are made without reading an entry."""
 
 _DECODED = frozenset({"key", "namespace", "map_key", "value"})
-_KEYED = frozenset(
-    {
-        StateKind.VALUE,
-        StateKind.LIST,
-        StateKind.MAP,
-        StateKind.REDUCING,
-        StateKind.AGGREGATING,
-        StateKind.FOLDING,
-        StateKind.TIMER,
-    }
-)
+_KEYED = frozenset(map(StateKind, ["VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING", "FOLDING", "TIMER"]))
 
 
 def is_keyed(kind: StateKind) -> bool:

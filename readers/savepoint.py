@@ -129,9 +129,8 @@ class Savepoint:
         self, info: SavepointInfo, given: JobClasses | None
     ) -> tuple[JobClasses | None, tuple[Contradiction, ...]]:
         """Return the classes of the jars that `stateInfo` names, behind those that are given, and why some are not used."""
-        from readers.jars.jobclasses.jobclasses import (
-            JobClasses,  # heavy, and most savepoints are read without jars
-        )
+        # Heavy, and most savepoints are read without jars.
+        from readers.jars.jobclasses.jobclasses import JobClasses
 
         jars, problems = [], []
         for name in info.jars:

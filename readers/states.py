@@ -14,7 +14,7 @@ from readers.columnnames import OUT_OF_RANGE, ROW
 from readers.decode.columns import ColumnTree
 from readers.decode.decoder import Batch, Decoder
 from readers.decode.page import Page
-from readers.decode.program import Code
+from readers.decode.program import Code, Program
 from readers.decode.versions import VersionedDecoder
 from readers.errors import ClassMismatchError, CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.failures import located
@@ -513,23 +513,21 @@ def _decoder_of(
     """
 
     def of(entry: Entry) -> Decoder:
+        is_versioned = tries_older and entry.is_assumed
+
+        def undescribed(program: Program, columns: EntryLayout) -> None:
+            source.emit_undescribed(program, columns, entry, whole=kept is not None)
+
         return layout.decoder(
             lambda program, columns: source.emit(program, columns, entry),
-            (
-                lambda program, columns: source.emit_undescribed(
-                    program, columns, entry, whole=kept is not None
-                )
-            )
-            if source.frames_values and entry.is_open and not (tries_older and entry.is_assumed)
-            else None,
+            undescribed if source.frames_values and entry.is_open and not is_versioned else None,
             is_assumed=entry.is_assumed,
             kept=kept,
         )
 
     def as_bytes(entry: Entry) -> Decoder:
         return layout.decoder(
-            lambda program, columns: source.emit_undescribed(program, columns, entry, whole=True),
-            kept=kept,
+            lambda program, columns: source.emit_undescribed(program, columns, entry, whole=True), kept=kept
         )
 
     if not tries_older:

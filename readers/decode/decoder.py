@@ -246,8 +246,7 @@ class Decoder:
     def _execute(self, code: Code, page: Page, start: int, stop: int, arena: Arena) -> int:
         """Run the machine on entries `start` to `stop`; return the first that did not fit, or `stop`."""
         registers = self._registers
-        registers[STATUS] = DONE
-        registers[ROW] = start
+        registers[STATUS], registers[ROW] = DONE, start
         while True:
             machine.execute(
                 code.instructions, code.targets, code.pool, page.data, page.starts, page.ends, page.starts.shape[1], stop,
@@ -342,11 +341,8 @@ class Decoder:
         """
         starts: NDArray[np.int64] = np.empty((count, 1), dtype=np.int64)
         ends: NDArray[np.int64] = np.empty((count, 1), dtype=np.int64)
-        arena = Arena(self.tree, 0, 0)
-        registers = self._registers
-        registers[STATUS] = DONE
-        registers[ROW] = 0
-        code = self.code
+        arena, code, registers = Arena(self.tree, 0, 0), self.code, self._registers
+        registers[STATUS], registers[ROW] = DONE, 0
         while True:
             machine.measure(
                 code.instructions, code.targets, code.pool, data, position, limit, starts, ends, count,
@@ -376,11 +372,8 @@ class Decoder:
         ends: NDArray[np.int64] = np.empty(len(starts), dtype=np.int64)
         firsts = np.ascontiguousarray(starts, dtype=np.int64).reshape(-1, 1)
         lasts = np.ascontiguousarray(limits, dtype=np.int64).reshape(-1, 1)
-        arena = Arena(self.tree, 0, 0)
-        registers = self._registers
-        registers[STATUS] = DONE
-        registers[ROW] = 0
-        code = self.code
+        arena, code, registers = Arena(self.tree, 0, 0), self.code, self._registers
+        registers[STATUS], registers[ROW] = DONE, 0
         while True:
             machine.measure_each(
                 code.instructions, code.targets, code.pool, data, firsts, lasts, ends, len(ends),

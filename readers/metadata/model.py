@@ -467,11 +467,4 @@ def first_flink(version: int) -> str:
     return _FLINK_VERSIONS[version].split()[0]
 
 
-_FLINK_VERSIONS = {
-    1: "1.2",
-    2: "1.3 – 1.10",
-    3: "1.11 – 1.15",
-    4: "1.16 – 1.20",
-    5: "2.0",
-    6: "2.1 or newer",
-}
+_FLINK_VERSIONS = {1: "1.2", 2: "1.3 – 1.10", 3: "1.11 – 1.15", 4: "1.16 – 1.20", 5: "2.0", 6: "2.1 or newer"}

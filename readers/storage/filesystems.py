@@ -120,10 +120,8 @@ class Location(NamedTuple):
         return posixpath.basename(self.path)
 
     def is_inside(self, root: Location) -> bool:
-        same_file_system = self.scheme == root.scheme and self.authority == root.authority
-        return same_file_system and (
-            self.path == root.path or self.path.startswith(root.path.rstrip("/") + "/")
-        )
+        is_inside = self.path == root.path or self.path.startswith(root.path.rstrip("/") + "/")
+        return self[:2] == root[:2] and is_inside
 
     def __str__(self) -> str:
         return self.path if self.scheme == "file" else f"{self.scheme}://{self.authority}{self.path}"
@@ -529,11 +527,4 @@ def storage_errors(path: str) -> Iterator[None]:
         raise StorageError(f"expected to read: {reason}", path=path) from error
 
 
-SCHEME_FAMILIES = {
-    "s3a": "s3",
-    "s3n": "s3",
-    "s3p": "s3",
-    "gcs": "gs",
-    "abfss": "abfs",
-    "swebhdfs": "webhdfs",
-}
+SCHEME_FAMILIES = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs", "abfss": "abfs", "swebhdfs": "webhdfs"}

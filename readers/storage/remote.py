@@ -526,12 +526,14 @@ class RemoteStream(Stream):
 
     def fetch_into(self, memory: Bytes, start: int, end: int) -> _Fetch:
         """Begin to fetch bytes `[start, end)`, each to its position in `memory`."""
-        requests = []
-        for first in range(start, end, _REQUEST_BYTES):
-            buffer = memory[first : min(first + _REQUEST_BYTES, end)]
-            requests.append((buffer, first))
         self._counter.add(end - start)
-        return _Fetch(self, memory, requests, self._system)
+        requests = [
+            self._system.threads.submit(
+                self.read_into, memory[first : min(first + _REQUEST_BYTES, end)], first
+            )
+            for first in range(start, end, _REQUEST_BYTES)
+        ]
+        return _Fetch(memory, requests)
 
     def close(self) -> None:
         self._whole = None
@@ -540,17 +542,9 @@ class RemoteStream(Stream):
 class _Fetch:
     """Requests that fill a part of an array."""
 
-    def __init__(
-        self,
-        stream: RemoteStream,
-        memory: Bytes,
-        requests: Sequence[tuple[Bytes, int]],
-        system: RemoteFileSystem,
-    ) -> None:
+    def __init__(self, memory: Bytes, requests: list[Future[None]]) -> None:
         self._memory = memory
-        self._futures: list[Future[None]] = [
-            system.threads.submit(stream.read_into, buffer, first) for buffer, first in requests
-        ]
+        self._futures = requests
 
     def result(self) -> Bytes:
         """Wait for all requests, and return the array.

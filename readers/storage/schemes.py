@@ -136,10 +136,9 @@ def _boolean(text: str) -> bool:
 def _s3(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
     from pyarrow import fs  # heavy, and not needed for local savepoints
 
+    arguments = _oss_arguments(options) if location.scheme == "oss" else _s3_arguments(options)
     # One attempt: `readers.storage.remote` retries, for all clients by the same rules.
-    return fs.S3FileSystem(
-        **_s3_arguments(options), retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1)
-    )
+    return fs.S3FileSystem(**arguments, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1))
 
 
 def _s3_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,14 +163,6 @@ def _named_credentials(prefix: str, variables: Mapping[str, str]) -> dict[str, s
             f"expected the environment variables {prefix}_ACCESS_KEY_ID and {prefix}_SECRET_ACCESS_KEY, found them not set"
         )
     return {"access_key": key, "secret_key": secret, **({"session_token": token} if token else {})}
-
-
-def _oss(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
-    from pyarrow import fs  # heavy, and not needed for local savepoints
-
-    return fs.S3FileSystem(
-        **_oss_arguments(options), retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1)
-    )
 
 
 def _oss_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,10 +214,8 @@ def _check_azure(account: str, location: Location, options: Mapping[str, Any]) -
 
 
 def _no_azure_token(location: Location) -> AccessDeniedError:
-    return AccessDeniedError(
-        f"expected credentials, found none that give a token; {needed_credentials('abfs')}",
-        path=public(location),
-    )
+    message = f"expected credentials, found none that give a token; {needed_credentials('abfs')}"
+    return AccessDeniedError(message, path=public(location))
 
 
 def _hdfs(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
@@ -297,7 +286,7 @@ _CLIENTS: dict[str, _Client] = {
     "s3": _s3,
     "gs": _gs,
     "abfs": _abfs,
-    "oss": _oss,
+    "oss": _s3,
     "hdfs": _hdfs,
     "webhdfs": _through_fsspec,
     "http": _through_fsspec,
@@ -305,40 +294,29 @@ _CLIENTS: dict[str, _Client] = {
 }
 WEB_SCHEMES = frozenset({"http", "https"})
 
-_S3_OPTIONS: dict[str, Callable[[str], Any]] = {
-    "endpoint": str,
-    "endpoint_override": str,
-    "scheme": str,
-    "region": str,
-    "anonymous": _boolean,
-    "path_style": _boolean,
-    "credentials": str,
-    "role_arn": str,
-    "session_name": str,
-    "external_id": str,
-    "connect_timeout": float,
-    "request_timeout": float,
-    "tls_ca_file_path": str,
+_Options = dict[str, Callable[[str], Any]]
+
+
+def _texts(names: str) -> _Options:
+    return dict.fromkeys(names.split(), str)
+
+
+_S3_OPTIONS: _Options = {
+    **_texts(
+        "endpoint endpoint_override scheme region credentials role_arn session_name external_id tls_ca_file_path"
+    ),
+    **dict.fromkeys(("anonymous", "path_style"), _boolean),
+    **dict.fromkeys(("connect_timeout", "request_timeout"), float),
 }
-OPTIONS: dict[str, dict[str, Callable[[str], Any]]] = {
+_AZURE_OPTIONS = (
+    "blob_storage_authority blob_storage_scheme dfs_storage_authority dfs_storage_scheme client_id tenant_id"
+)
+OPTIONS: dict[str, _Options] = {
     "s3": _S3_OPTIONS,
     "oss": _S3_OPTIONS,
-    "gs": {
-        "anonymous": _boolean,
-        "endpoint_override": str,
-        "scheme": str,
-        "project_id": str,
-        "target_service_account": str,
-    },
-    "abfs": {
-        "blob_storage_authority": str,
-        "blob_storage_scheme": str,
-        "dfs_storage_authority": str,
-        "dfs_storage_scheme": str,
-        "client_id": str,
-        "tenant_id": str,
-    },
-    "hdfs": {"user": str, "kerb_ticket": str},
+    "gs": {"anonymous": _boolean, **_texts("endpoint_override scheme project_id target_service_account")},
+    "abfs": _texts(_AZURE_OPTIONS),
+    "hdfs": _texts("user kerb_ticket"),
     "webhdfs": {"user": str, "kerberos": _boolean, "use_https": _boolean},
     "http": {},
     "https": {},

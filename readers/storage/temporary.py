@@ -47,9 +47,8 @@ class TemporaryFolder:
         remove_left_behind(parent)
         made = tempfile.mkdtemp(prefix=_UNLOCKED_PREFIX, dir=parent)
         descriptor = os.open(made, _FOLDER)
-        with suppress(
-            OSError
-        ):  # not every file system has locks; there nobody removes the folder of a dead process
+        # Not every file system has locks; there nobody removes the folder of a dead process.
+        with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.path = os.path.join(parent, PREFIX + os.path.basename(made).removeprefix(_UNLOCKED_PREFIX))
         os.rename(made, self.path)

@@ -59,6 +59,8 @@ from readers.keygroups import key_group_bytes
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.operators import TimerSerializer
 
+Operations = dict[int, Callable[[Any, "Change"], None]]
+
 _DELIMITER = b","
 _COMPOSITE_SEGMENTS = 2  # heap entries have one; those of Flink 1.2 have two, but no changelog
 
@@ -99,7 +101,7 @@ class Replay(ABC):
 class _KeyValueReplay(Replay):
     """The common part of values, lists and maps: each change has a key and a namespace."""
 
-    operations: ClassVar[dict[int, Callable[[Any, Change], None]]]
+    operations: ClassVar[Operations]
 
     def load_heap(self, page: Page) -> None:
         # The value of a heap entry has the bytes of a SET's payload; only its namespace stands before the key.
@@ -112,16 +114,8 @@ class _KeyValueReplay(Replay):
             strict=True,
         )
         for start, namespace, key, end in bounds:
-            self._apply(
-                SET,
-                page.data,
-                data,
-                page.path,
-                bytes(data[namespace:key]),
-                bytes(data[start:namespace]),
-                key,
-                end,
-            )
+            scope = bytes(data[namespace:key]), bytes(data[start:namespace])
+            self._apply(SET, Change(page.data, data, page.path, *scope, key, end))
 
     def apply(self, changed: ChangeRange) -> None:
         changes, payloads = changed.changes, self.payloads
@@ -134,21 +128,10 @@ class _KeyValueReplay(Replay):
             *(column.tolist() for column in columns), strict=True
         ):
             scope = bytes(data[start + SCOPE : key]), bytes(data[key:namespace])
-            self._apply(operation, changes.data, data, changes.path, *scope, namespace, end)
+            self._apply(operation, Change(changes.data, data, changes.path, *scope, namespace, end))
 
-    def _apply(
-        self,
-        operation: int,
-        array: NDArray[np.uint8],
-        data: memoryview,
-        path: str,
-        key: bytes,
-        namespace: bytes,
-        start: int,
-        end: int,
-    ) -> None:
+    def _apply(self, operation: int, change: Change) -> None:
         apply = self.operations.get(operation)
-        change = Change(array, data, path, key, namespace, start, end)
         if apply is None:
             raise change.corrupt(
                 f"expected an operation on {self.payloads.entry.kind.value} state, found {operation}"
@@ -237,12 +220,7 @@ class ValueReplay(_KeyValueReplay):
             for value in values:
                 yield key, value
 
-    operations: ClassVar[dict[int, Callable[[Any, Change], None]]] = {
-        CLEAR: clear,
-        SET: replace,
-        SET_INTERNAL: replace,
-        MERGE_NS: merge,
-    }
+    operations: ClassVar[Operations] = {CLEAR: clear, SET: replace, SET_INTERNAL: replace, MERGE_NS: merge}
 
 
 class ListReplay(ValueReplay):
@@ -272,11 +250,7 @@ class ListReplay(ValueReplay):
             if elements:
                 yield key, _DELIMITER.join(elements)
 
-    operations: ClassVar[dict[int, Callable[[Any, Change], None]]] = {
-        **ValueReplay.operations,
-        ADD: add,
-        ADD_ELEMENT: add_element,
-    }
+    operations: ClassVar[Operations] = {**ValueReplay.operations, ADD: add, ADD_ELEMENT: add_element}
 
 
 class MapReplay(_KeyValueReplay):
@@ -319,7 +293,7 @@ class MapReplay(_KeyValueReplay):
     def _map_of(self, change: Change) -> dict[bytes, bytes]:
         return self.maps.setdefault(self.prefix(change.key, change.namespace), {})
 
-    operations: ClassVar[dict[int, Callable[[Any, Change], None]]] = {
+    operations: ClassVar[Operations] = {
         CLEAR: clear,
         SET: replace,
         SET_INTERNAL: replace,

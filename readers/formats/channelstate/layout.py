@@ -55,9 +55,8 @@ from readers.serializers.primitives import BasicSerializer, StringSerializer
 from readers.serializers.streaming import StreamElementSerializer
 from readers.storage.location import SavepointLocation
 
-_MAX_JOINED_BYTES = (
-    256 << 20
-)  # of larger channel state, channels are read one by one, and records cut in two are fragments
+# Of larger channel state, channels are read one by one, and records cut in two are fragments.
+_MAX_JOINED_BYTES = 256 << 20
 _MAX_CANDIDATES = 256  # channels that are tried if none has fitting indexes
 _LEAST_STRINGS = 6  # a record of another type passes for a string less than once in 128 times
 _MAX_TAG = 6

@@ -217,11 +217,9 @@ class RocksSource(FilesSource):
                 yield from ((prefix, _successor(prefix)) for prefix in found)
                 return
         # After a rescaling the files may hold key groups of other subtasks: those outside the handle's range are left out.
-        groups = [
-            group
-            for group in range(self.key_group_range.start, self.key_group_range.end + 1)
-            if selection.wants(group)
-        ]
+        groups = list(
+            filter(selection.wants, range(self.key_group_range.start, self.key_group_range.end + 1))
+        )
         for first, last in _consecutive(groups):
             yield first.to_bytes(width, "big"), _successor(last.to_bytes(width, "big"))
 
