@@ -76,19 +76,15 @@ def read_keyed_header(cursor: Cursor, expected_end: int | None = None) -> KeyedH
         UnsupportedSerializerError: a serializer snapshot is not known, and its end was not found.
         CorruptDataError: the bytes are no header.
     """
-    return read_resynchronised(cursor, _read_keyed_header, expected_end)
+    return read_resynchronised(cursor, read_known_keyed_header, expected_end)
 
 
-def read_known_keyed_header(cursor: Cursor) -> KeyedHeader:
+def read_known_keyed_header(cursor: Cursor, unknown: UnknownSnapshot = refuse) -> KeyedHeader:
     """Read a header whose serializers are all known: then its end does not depend on the bytes behind it.
 
     Raises:
-        ReaderError: one is not known, or the bytes are no header or not all of it.
+        ReaderError: one is not known and `unknown` refuses it, or the bytes are no header or not all of it.
     """
-    return _read_keyed_header(cursor, refuse)
-
-
-def _read_keyed_header(cursor: Cursor, unknown: UnknownSnapshot) -> KeyedHeader:
     version = cursor.i4()
     check_version(version, KEYED_READERS, "a keyed state header", cursor)
     compressed = cursor.boolean() if version >= _FIRST_WITH_COMPRESSION else False

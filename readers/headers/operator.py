@@ -63,19 +63,15 @@ def read_operator_header(cursor: Cursor, expected_end: int | None = None) -> Ope
         UnsupportedSerializerError: a serializer snapshot is not known, and its end was not found.
         CorruptDataError: the bytes are no header.
     """
-    return read_resynchronised(cursor, _read_operator_header, expected_end)
+    return read_resynchronised(cursor, read_known_operator_header, expected_end)
 
 
-def read_known_operator_header(cursor: Cursor) -> OperatorHeader:
+def read_known_operator_header(cursor: Cursor, unknown: UnknownSnapshot = refuse) -> OperatorHeader:
     """Read a header whose serializers are all known; see `read_operator_header`.
 
     Raises:
-        ReaderError: one is not known, or the bytes are no header or not all of it.
+        ReaderError: one is not known and `unknown` refuses it, or the bytes are no header or not all of it.
     """
-    return _read_operator_header(cursor, refuse)
-
-
-def _read_operator_header(cursor: Cursor, unknown: UnknownSnapshot) -> OperatorHeader:
     version = cursor.i4()
     check_version(version, OPERATOR_READERS, "an operator state header", cursor)
     compressed = cursor.boolean() if version >= _FIRST_WITH_COMPRESSION else False
