@@ -217,7 +217,7 @@ def test_a_service_that_wants_a_key_is_given_one(
     watch.address = address
     watch.expected.add("401")
     page = opened(query("SELECT 1 AS n", run=False), at=address)
-    dialog = page.get_by_role("dialog", name="This service wants a key")
+    dialog = page.get_by_role("dialog", name="This service requires a key")
     expect(dialog).to_have_count(1)
 
     dialog.get_by_label("API key or token").fill("wrong")

@@ -121,7 +121,7 @@ def test_a_key_is_shown_checkpoint_beside_checkpoint(opened: Opened) -> None:
     names = ["chk-1", "chk-2", "native"]
     page = opened(view("keys", dbs="\n".join(names)))
     key = page.get_by_role("textbox", name="Key")
-    expect(page.get_by_text("Type a key:")).to_be_visible()
+    expect(page.get_by_text("Type a key to see")).to_be_visible()
 
     key.fill("key_662")
     page.keyboard.press("Enter")

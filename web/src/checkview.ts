@@ -97,7 +97,7 @@ class CheckForm {
   private take(jar: File | null): void {
     this.jar = jar;
     if (!jar) this.file.value = "";
-    fill(this.picked, jar ? [`${jar.name}, ${bytes(jar.size)} `, h("button", { type: "button", class: "link", onclick: () => this.take(null) }, "without it")] : "The jar of the new job: its classes are read, and nothing of it is run or kept.");
+    fill(this.picked, jar ? [`${jar.name}, ${bytes(jar.size)} `, h("button", { type: "button", class: "link", onclick: () => this.take(null) }, "without it")] : "The jar of the new job. The service reads its classes, runs nothing and keeps nothing.");
   }
 
   private async check(): Promise<void> {

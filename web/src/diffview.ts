@@ -192,7 +192,7 @@ export function summaryOf(found: DiffSummary, opens: (state: StateDiff) => Child
             state.type_before === state.type_after ? (state.type_after ?? "") : h("span", { class: "changed" }, `${state.type_before ?? "none"} → ${state.type_after ?? "none"}`),
           ]),
         )
-      : empty(found.is_equal ? "They are equal: no state differs, and no source read on." : "No state differs."),
+      : empty(found.is_equal ? "They are equal: no state differs, and no offset moved." : "No state differs."),
     same && changed.length ? h("p", { class: "note" }, `${plural(same, "state")} ${same === 1 ? "is" : "are"} the same.`) : null,
     offsetsOf(found.offsets),
   ];
@@ -229,7 +229,7 @@ function numberOf(value: number | bigint | null): Child {
 }
 
 function stepOf({ before, after }: OffsetDiff): Child {
-  if (before === null || after === null) return h("span", { class: "number" }, h("span", { class: "changed" }, before === null ? "came" : "went"));
+  if (before === null || after === null) return h("span", { class: "number" }, h("span", { class: "changed" }, before === null ? "new" : "gone"));
   const step = BigInt(after) - BigInt(before);
   return h("span", { class: "number" }, h("span", { class: step < 0n ? "bad" : null }, step === 0n ? "no change" : `${step > 0n ? "+" : "−"}${count(step < 0n ? -step : step)}`));
 }

@@ -2,6 +2,7 @@
 import { ApiError } from "./api";
 import { records } from "./asking";
 import { schemas } from "./catalog";
+import { several } from "./compare";
 import { Child, fill, h } from "./dom";
 import { age, bytes, plural } from "./format";
 import { Job, jobsOf, kindsOf, newestIn, shortName } from "./jobs";
@@ -23,29 +24,35 @@ interface Sizes {
 }
 
 export function jobsView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
-  const view = h("div", { class: "view" }, h("div", { class: "head-row" }, h("h1", {}, "Jobs")), skeleton());
   document.title = "Jobs · savepointdb";
   where([["Jobs", null]]);
-  fill(main, view);
+  const home = new Home(values.get("key") ?? "", main, signal);
+  fill(main, home.element);
   void schemas().then(
-    (list) => signal.aborted || fill(view, new Home(jobsOf(list), values.get("key") ?? "", main, signal).shown()),
+    (list) => signal.aborted || home.show(jobsOf(list)),
     (error: unknown) => {
       if (!(error instanceof ApiError)) throw error;
-      if (!signal.aborted) fill(view, problem(error));
+      if (!signal.aborted) home.failed(error);
     },
   );
 }
 
 class Home {
+  readonly element: HTMLElement;
+  private jobs: Job[] | null = null;
   private readonly sizes = new Map<string, (number | null)[]>();
   private readonly rules = new Map<string, number | null>();
+  private readonly told = h("span", { class: "note" }, "\u00a0");
+  private readonly filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the jobs", hidden: true, oninput: () => this.narrow() });
+  private readonly ruleButton = h("button", { type: "button", hidden: true, title: "Tests the rules of savepointdb on the newest savepoint of each job", onclick: () => void this.testRules() }, "Test the rules");
   private readonly found = h("div", { class: "view-body" });
+  private readonly body = h("div", {}, skeleton());
+  private readonly nothing = h("div", {});
   private readonly key: HTMLInputElement;
   private search = new AbortController();
   private readonly rows;
 
   constructor(
-    private readonly jobs: Job[],
     key: string,
     scroller: HTMLElement,
     private readonly signal: AbortSignal,
@@ -53,36 +60,47 @@ class Home {
     this.key = h("input", { type: "search", value: key, "aria-label": "Key", placeholder: "Find a key in the newest savepoint of every job", spellcheck: "false", autocapitalize: "off", autocomplete: "off" });
     this.rows = virtualList<Job>("Jobs", scroller, (job) => this.row(job), signal);
     signal.addEventListener("abort", () => this.search.abort());
-    void this.askSizes();
-    if (key) this.find();
-  }
-
-  shown(): Child {
-    const total = this.jobs.reduce((sum, job) => sum + job.databases.length, 0);
-    const nothing = h("div", {}, this.jobs.length ? null : [empty("There is no savepoint in the folders that are served."), h("p", { class: "empty" }, "Serve a folder with ", h("code", {}, "savepointdb serve PATH"), ", or try ", h("code", {}, "savepointdb demo"), ".")]);
-    const filter = h("input", {
-      type: "search",
-      placeholder: "Filter",
-      "aria-label": "Filter the jobs",
-      oninput: () => {
-        const text = filter.value.toLowerCase();
-        const seen = this.jobs.filter((job) => [job.title, job.name, job.folder, job.entry.job_id].join(" ").toLowerCase().includes(text));
-        this.rows.show(seen);
-        if (this.jobs.length) fill(nothing, seen.length ? null : empty("No job matches this text."));
-      },
-    });
     const submit = (event: Event) => {
       event.preventDefault();
       this.find();
     };
-    this.rows.show(this.jobs);
-    return [
-      h("div", { class: "head-row" }, h("h1", {}, "Jobs"), h("span", { class: "note" }, `${plural(this.jobs.length, "job")}, ${plural(total, "savepoint")} and checkpoints`), h("span", { class: "gap" }), this.jobs.length > 8 ? filter : null, action("All savepoints", linkOf())),
+    this.element = h(
+      "div",
+      { class: "view" },
+      h("div", { class: "head-row" }, h("h1", {}, "Jobs"), this.told, h("span", { class: "gap" }), this.ruleButton, this.filter, action("All savepoints", linkOf())),
       h("form", { class: "keyform hero", role: "search", "aria-label": "Find a key in all jobs", onsubmit: submit }, this.key, h("button", { class: "primary" }, "Find")),
       this.found,
-      this.jobs.length ? h("div", { class: "jobs-frame" }, h("div", { class: "jobs-head", "aria-hidden": "true" }, h("span", {}, "Job"), h("span", {}, "Newest"), h("span", { class: "job-size" }, h("span", { class: "number" }, "Size"), "Trend"), h("span", {}, "State")), this.rows.element) : null,
-      nothing,
-    ];
+      this.body,
+      this.nothing,
+    );
+  }
+
+  failed(error: ApiError): void {
+    fill(this.body, problem(error));
+  }
+
+  show(jobs: Job[]): void {
+    this.jobs = jobs;
+    const total = jobs.reduce((sum, job) => sum + job.databases.length, 0);
+    this.told.textContent = `${plural(jobs.length, "job")}, ${plural(total, "savepoint")} and checkpoints`;
+    this.filter.hidden = jobs.length <= 8;
+    const head = h("div", { class: "jobs-head", "aria-hidden": "true" }, h("span", {}, "Job"), h("span", {}, "Newest"), h("span", { class: "job-size" }, h("span", { class: "number" }, "Size"), "Trend"), h("span", {}, "State"));
+    fill(
+      this.body,
+      jobs.length
+        ? h("div", { class: "jobs-frame" }, head, this.rows.element)
+        : [empty("There is no savepoint in the folders that are served."), h("p", { class: "empty" }, "Serve a folder with ", h("code", {}, "savepointdb serve PATH"), ", or try ", h("code", {}, "savepointdb demo"), ".")],
+    );
+    this.rows.show(jobs);
+    void this.askSizes(jobs);
+    if (this.key.value) this.find();
+  }
+
+  private narrow(): void {
+    const text = this.filter.value.toLowerCase();
+    const seen = (this.jobs ?? []).filter((job) => [job.title, job.name, job.folder, job.entry.job_id].join(" ").toLowerCase().includes(text));
+    this.rows.show(seen);
+    fill(this.nothing, seen.length ? null : empty("No job matches this text."));
   }
 
   private find(): void {
@@ -90,26 +108,38 @@ class Home {
     this.search = new AbortController();
     const text = this.key.value;
     remember(jobsLink({ key: text }));
-    if (text) keyResults(this.found, this.jobs, text, this.search.signal);
-    else fill(this.found);
+    if (!text) fill(this.found);
+    else if (this.jobs) keyResults(this.found, this.jobs, text, this.search.signal);
   }
 
-  private async askSizes(): Promise<void> {
+  private async askSizes(jobs: Job[]): Promise<void> {
     try {
       const found = await records<Sizes>("SELECT job, list(size_bytes ORDER BY created_at DESC)[1:24] AS sizes FROM savepointdb.checkpoints WHERE readable GROUP BY job");
       for (const { job, sizes } of found) this.sizes.set(job, sizes);
       if (this.signal.aborted) return;
       this.rows.again();
-      if (this.jobs.length > FEW || [...this.sizes.values()].some(([size]) => (size ?? 0) > SMALL)) return;
-      for (const job of this.jobs) {
-        if (this.signal.aborted) return;
-        this.rules.set(job.name, await (tested(job)?.then(failing) ?? null));
-        this.rows.again();
-      }
     } catch (error) {
-      // Sizes and rules are a courtesy: whatever fails is told where it is asked for.
+      // Sizes are a courtesy: whatever fails is told where it is asked for.
       if (!(error instanceof ApiError)) throw error;
     }
+    if (jobs.length > FEW || [...this.sizes.values()].some(([size]) => (size ?? 0) > SMALL)) this.ruleButton.hidden = false;
+    else void this.testRules();
+  }
+
+  /** Tests the rules, the newest job first. */
+  private async testRules(): Promise<void> {
+    this.ruleButton.disabled = true;
+    await several(this.jobs ?? [], async (job) => {
+      if (this.signal.aborted) return;
+      try {
+        this.rules.set(job.name, await (tested(job)?.then(failing) ?? null));
+        this.rows.again();
+      } catch (error) {
+        // The page of the job says why.
+        if (!(error instanceof ApiError)) throw error;
+      }
+    });
+    this.ruleButton.hidden = true;
   }
 
   private row(job: Job): HTMLElement {

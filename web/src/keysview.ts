@@ -27,7 +27,7 @@ export function keysView(part: HTMLElement, { name: database, list }: At, values
     search = controller;
     const own = controller.signal;
     if (!key.value) {
-      fill(body, empty("Type a key: every state, timer and window of it is shown, in every operator."));
+      fill(body, empty("Type a key to see its states, timers and windows in every operator."));
       return;
     }
     const compared = sideBySide(list, names);

@@ -19,7 +19,7 @@ function ask(refused: boolean): Promise<string | null> {
     h(
       "form",
       { method: "dialog" },
-      h("h2", { id: "login-title" }, "This service wants a key"),
+      h("h2", { id: "login-title" }, "This service requires a key"),
       h("p", {}, refused ? "That key was not accepted." : "It is kept until this tab is closed."),
       h("label", { class: "field" }, h("span", {}, "API key or token"), key),
       h(

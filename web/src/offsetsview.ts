@@ -33,7 +33,7 @@ export function offsetsView(part: HTMLElement, { name: database, list }: At, val
     remember(partLink(database, "offsets", { dbs: comparedText(names) }));
     void loading(body, (how) => offsets(sideBySide(list, names), how, again), signal, partial);
   };
-  const about = "How far each source had read, checkpoint beside checkpoint. Below an offset stands the progress since the checkpoint before.";
+  const about = "How far each source had read, checkpoint beside checkpoint. The small number is the progress since the checkpoint before.";
   fill(part, h("p", { class: "about" }, about), compareBox(list, names, show), body);
   show(names);
 }

@@ -47,7 +47,7 @@ async function overview({ name: database, list }: At, how: Reading): Promise<Chi
         statesOf(found, one.id, database),
         `${one.parallelism} of ${one.maxParallelism}`,
         measure(bytes(one.bytes)),
-        skewText(one.subtasks),
+        h("span", { class: "nowrap" }, skewText(one.subtasks)),
       ]),
     ),
     questions(database, found),

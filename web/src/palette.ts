@@ -3,8 +3,9 @@ import { contents, schemas } from "./catalog";
 import { kept } from "./context";
 import { fill, h } from "./dom";
 import { describe, jobsOf, newestIn, shortName } from "./jobs";
-import { jobLink, jobsLink, keysLink, linkOf, linkOfSaved, queryLink, ROOT, SAVED_LINK, visit } from "./route";
+import { jobLink, jobsLink, keysLink, linkOf, linkOfSaved, partLink, queryLink, ROOT, SAVED_LINK, visit } from "./route";
 import { savedQueries } from "./saved";
+import { mayWrite } from "./writes";
 
 interface Choice {
   kind: string;
@@ -17,6 +18,7 @@ interface Choice {
 
 const MOST = 11;
 const MOST_OF_JOB = 50;
+const PARTS_OF_SAVEPOINT = ["Tables", "Keys", "Offsets", "Timers", "X-ray", "Check", "Write"];
 const KINDS = ["job", "place", "savepoint", "saved query", "table", "help"];
 const ALWAYS: Choice[] = [
   { kind: "place", title: "Jobs", detail: "all jobs", address: jobsLink() },
@@ -141,6 +143,9 @@ async function gathered(add: (choices: Choice[]) => void): Promise<void> {
   });
   const tables = jobs.then(async (database) => {
     if (database === null) return;
+    const may = await mayWrite();
+    const parts = PARTS_OF_SAVEPOINT.filter((title) => title !== "Write" || may);
+    add(parts.map((title) => ({ kind: "place", title, detail: database, address: partLink(database, title.toLowerCase().replace("-", "")) })));
     const { tables } = await contents(database);
     add(tables.map((entry) => ({ kind: "table", title: entry.name, detail: database, address: linkOf(database, entry.name) })));
   });

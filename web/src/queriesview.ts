@@ -78,7 +78,7 @@ export function queriesView(main: HTMLElement, signal: AbortSignal): void {
     const liveWrites = seenWrites.filter(({ state }) => LIVE.has(state)).length;
     told.textContent = `${plural(running.length, "query", "queries")}${liveWrites ? ` and ${plural(liveWrites, "write")}` : ""} running or waiting, ${count(ended.length)} ended`;
     writing.hidden = writingTitle.hidden = !writes.length;
-    if (!writing.contains(document.activeElement)) fill(writing, seenWrites.length ? writeTable(seenWrites, whole, endWrite) : h("p", { class: "empty" }, "No write is like that."));
+    if (!writing.contains(document.activeElement)) fill(writing, seenWrites.length ? writeTable(seenWrites, whole, endWrite) : h("p", { class: "empty" }, "No write matches this text."));
     // What has the focus, or is selected, is not taken away by the next look.
     if (!live.contains(document.activeElement) && getSelection()?.isCollapsed !== false) fill(live, running.length ? table("Running and waiting queries", running, whole, end) : h("p", { class: "empty" }, "Nothing runs."));
     if (getSelection()?.isCollapsed !== false) fill(past, ended.length ? table("Queries that ended", ended, whole) : h("p", { class: "empty" }, "Nothing ended lately."));

@@ -5,8 +5,8 @@ import { ROOT } from "./route";
 const PATIENCE_MS = 1500;
 const PAUSE_MS = 2000;
 const WORDS: Record<string, string> = {
-  compiling: "The service compiles its decoder for this processor, which takes up to a minute. Answers come when it is done.",
-  starting: "The service is starting. Answers come when it is done.",
+  compiling: "The service compiles its decoder for this processor, which takes up to a minute. It answers when this is done.",
+  starting: "The service is starting. It answers when this is done.",
   ending: "The service is stopping.",
 };
 

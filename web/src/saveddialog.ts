@@ -25,7 +25,7 @@ export function openSaveDialog(query: SavedQuery, isNew: boolean, onSaved: (save
       { class: "save-form", onsubmit: (event: SubmitEvent) => void keep(event) },
       isNew ? field("Name", name, "It becomes a part of the link: small letters, digits, - and _.") : null,
       field("Description", description),
-      field("Database", database, "Of tables without one; whoever sees it sees this query."),
+      field("Database", database, "For tables without a database. Users who may read it see this query."),
       field("SQL", sql, "Each :name becomes a parameter."),
       parameters,
       failed,

@@ -31,7 +31,7 @@ function listed(queries: SavedQuery[], maySave: boolean): Child {
   const show = () => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const seen = queries.filter((one) => words.every((word) => [one.name, one.description, one.database, one.sql].join("\n").toLowerCase().includes(word)));
-    fill(list, seen.length ? plainTable("Saved queries", ["Name", "Description", "Database", "Parameters", "Saved by"], seen.map(row)) : h("p", { class: "empty" }, "No saved query is like that."));
+    fill(list, seen.length ? plainTable("Saved queries", ["Name", "Description", "Database", "Parameters", "Saved by"], seen.map(row)) : h("p", { class: "empty" }, "No saved query matches this text."));
   };
   show();
   return [h("div", { class: "grid-tools" }, filter, h("span", { class: "note" }, plural(queries.length, "query", "queries"))), list];

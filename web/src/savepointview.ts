@@ -74,7 +74,7 @@ function headOf(name: string, list: Database[], seen: string): Child {
     : history
       ? `The tables of all ${history.databases.length} checkpoints of ${history.title}, each row with its checkpoint in front.`
       : own
-        ? [entry?.alias_of ? `${name} stands for ${own.name} now` : "", describe(own), own.path].filter(Boolean).join(" · ")
+        ? [entry?.alias_of ? `${name} is ${own.name}` : "", describe(own), own.path].filter(Boolean).join(" · ")
         : "";
   const write = h("span", { class: "of-writers", hidden: true });
   void mayWrite().then((may) => (write.hidden = !may));

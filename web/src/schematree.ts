@@ -121,7 +121,7 @@ async function operators(database: string, picks: Picks, schema = database): Pro
           ...operator.states.map((state) => stateNode(state, place)),
           ...viewsOf(operator, found).map((entry) => tableNode(entry, entry.name.slice(operator.table.length + 2), "view", place)),
           ...(hasRows(operator)
-            ? [tableNode({ name: operator.table, comment: "all states of the operator, told apart by state_name", size_bytes: 0 }, "all states", "table", place)]
+            ? [tableNode({ name: operator.table, comment: "all states of the operator; state_name says which", size_bytes: 0 }, "all states", "table", place)]
             : []),
         ]),
     }),

@@ -51,7 +51,7 @@ export function timelineView(part: HTMLElement, { job, list }: OfJob, values: UR
       if (search === controller) body.removeAttribute("aria-busy");
     }
   };
-  const about = "The values of one key in each checkpoint of this job, state by state, the oldest first. Checkpoints without a change stand together. Click a checkpoint to open it.";
+  const about = "The values of one key in each checkpoint of this job, state by state, the oldest first. Neighbours without a change are one entry. Click a checkpoint to open it.";
   fill(part, keyForm(key, () => void find()), h("p", { class: "about" }, about), body);
   void find();
   key.focus();

@@ -204,7 +204,7 @@ class WriteForm {
       .filter((write) => !write.dry_run)
       .slice(0, 10)
       .map((write): Child[] => [
-        write.state === "finished" && write.database ? h("a", { href: linkOf(write.database) }, write.database) : (write.database ?? ""),
+        write.state === "finished" && write.database ? h("a", { class: "link", href: linkOf(write.database) }, write.database) : (write.database ?? ""),
         write.source,
         write.error && write.state === "failed" ? h("span", { class: "bad", title: write.error.message }, write.error.code) : write.state,
         age(new Date(write.created * 1000).toISOString()),

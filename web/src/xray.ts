@@ -220,7 +220,7 @@ function orphansOf(found: Orphans[], database: string): Child {
         one.example === null ? "–" : h("a", { class: "link key", href: linkOf(database, "timers", { key: one.example }) }, one.example),
       ]),
     ),
-    h("p", { class: "note" }, "No error by itself: a function may clear its state and leave the timer. Many of them, or years away, are a leak."),
+    h("p", { class: "note" }, "This is not an error by itself: a function may clear its state and leave the timer. Many such timers, or timers years away, are a leak."),
   ];
 }
 
