@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -261,28 +261,22 @@ class FileCounter:
             self.files += files
             self.size_bytes += size_bytes
 
-    def counted(self, create: Create) -> Create:
-        """Return what begins the same files, and counts them."""
+    def counted(self, create: Create | None = None) -> Create:
+        """Return what begins the same files, and counts them; without `create` files that are nowhere."""
 
         @contextmanager
         def begin(name: str) -> Iterator[NewFile]:
-            with create(name) as file:
+            with create(name) if create is not None else nullcontext() as file:
                 self.add(1, 0)
                 yield _CountedFile(self, file)
 
         return begin
 
-    @contextmanager
-    def create(self, name: str) -> Iterator[NewFile]:
-        """Begin a file that is nowhere."""
-        self.add(1, 0)
-        yield _CountedFile(self)
-
 
 @dataclass(slots=True)
 class _CountedFile(NewFile):
     counter: FileCounter
-    file: NewFile | None = field(default=None)
+    file: NewFile | None
 
     def write(self, chunk: Chunk) -> None:
         if self.file is not None:

@@ -137,7 +137,7 @@ class SavepointWriter:
         if self._summary is None:
             counter = deferred.FileCounter()
             metadata, noticed = self._with_made_state(
-                lambda makers: deferred.made_here(makers, counter.create, self._threads)
+                lambda makers: deferred.made_here(makers, counter.counted(), self._threads)
             )
             self._summary = self._summed(metadata, write_metadata(metadata), counter, noticed)
         return self._summary

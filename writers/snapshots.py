@@ -133,22 +133,6 @@ def _nothing(_output: DataOutput, _serializer: Any) -> None:
     """Write no outer body."""
 
 
-def _component_class(output: DataOutput, serializer: Any) -> None:
-    output.utf(serializer.component_class)
-
-
-def _tuple_class(output: DataOutput, serializer: Any) -> None:
-    output.utf(serializer.tuple_class)
-
-
-def _padding(output: DataOutput, serializer: Any) -> None:
-    output.i4(serializer.padding)
-
-
-def _row_kind(output: DataOutput, serializer: Any) -> None:
-    output.boolean(serializer.has_row_kind)
-
-
 def _write_enum(output: DataOutput, serializer: Any) -> None:
     _write_head(output, _BASE + "EnumSerializer$EnumSerializerSnapshot", _ENUM_VERSION)
     output.utf(serializer.enum_class)
@@ -164,28 +148,28 @@ def _write_pojo(output: DataOutput, serializer: Any) -> None:
     _write_head(output, _RUNTIME + "PojoSerializerSnapshot", _POJO_VERSION)
     output.utf(serializer.pojo_class)
     fields = [
-        (field.name, _field_key(field.declared_in or serializer.pojo_class, field.name), field.serializer)
-        for field in serializer.fields
+        (one.name, _texts(one.declared_in or serializer.pojo_class, one.name), write_snapshot(one.serializer))
+        for one in serializer.fields
     ]
     _write_optional_map(output, fields)
     for subclasses in (serializer.registered, serializer.non_registered):
-        _write_optional_map(output, [(name, b"", subclass) for name, subclass in subclasses])
+        _write_optional_map(output, [(name, b"", write_snapshot(one)) for name, one in subclasses])
 
 
-def _field_key(declaring_class: str, name: str) -> bytes:
-    key = DataOutput()
-    key.utf(declaring_class)
-    key.utf(name)
-    return bytes(key.data)
+def _texts(*texts: str) -> bytes:
+    output = DataOutput()
+    for text in texts:
+        output.utf(text)
+    return bytes(output.data)
 
 
-def _write_optional_map(output: DataOutput, entries: Sequence[tuple[str, bytes, Serializer]]) -> None:
-    """Write name, key and serializer of each entry."""
+def _write_optional_map(output: DataOutput, entries: Sequence[tuple[str, bytes, bytes]]) -> None:
+    """Write name, key and value of each entry."""
     output.i8(OPTIONAL_MAP_MAGIC)
     output.i4(len(entries))
-    for name, key, serializer in entries:
+    for name, *frames in entries:
         output.utf(name)
-        for frame in (key, write_snapshot(serializer)):
+        for frame in frames:
             output.boolean(True)
             output.blob(frame)
 
@@ -201,27 +185,20 @@ def _write_kryo(output: DataOutput, serializer: Any) -> None:
         raise _refused(serializer)
     _write_head(output, _KRYO + "KryoSerializerSnapshot", _KRYO_VERSION)
     output.utf(serializer.type_class)
-    output.i8(OPTIONAL_MAP_MAGIC)
-    output.i4(len(settings.registrations))
-    for registration in settings.registrations:
-        is_avro = registration.serializer == _WITHOUT_AVRO or (
-            registration.serializer == _WITH_AVRO and settings.version >= KRYO_5
+    entries = []
+    for one in settings.registrations:
+        is_avro = one.serializer == _WITHOUT_AVRO or (
+            one.serializer == _WITH_AVRO and settings.version >= KRYO_5
         )
-        if registration.serializer and not is_avro:
+        if one.serializer and not is_avro:
             raise _refused(serializer)
-        key, value = DataOutput(), DataOutput()
-        key.utf(registration.class_name)
-        value.utf(_KRYO + "Serializers$DummyAvroRegisteredClass" if is_avro else registration.class_name)
-        value.i4(_SERIALIZER_CLASS if is_avro else _NO_SERIALIZER)
+        value = _texts(one.class_name) + _NO_SERIALIZER.to_bytes(4, "big")
         if is_avro:
-            value.utf(_WITHOUT_AVRO)
-        output.utf(registration.class_name)
-        for frame in (key, value):
-            output.boolean(True)
-            output.blob(bytes(frame.data))
-    for _ in range(2):
-        output.i8(OPTIONAL_MAP_MAGIC)
-        output.i4(0)
+            registered = _texts(_KRYO + "Serializers$DummyAvroRegisteredClass")
+            value = registered + _SERIALIZER_CLASS.to_bytes(4, "big") + _texts(_WITHOUT_AVRO)
+        entries.append((one.class_name, _texts(one.class_name), value))
+    for registrations in (entries, (), ()):
+        _write_optional_map(output, registrations)
 
 
 def _write_decimal(output: DataOutput, serializer: Any) -> None:
@@ -251,15 +228,21 @@ _COMPOSITES: dict[str, tuple[str, int, Callable[[DataOutput, Any], None]]] = {
     _BASE + "ListSerializer": (_BASE + "ListSerializerSnapshot", 1, _nothing),
     _BASE + "SetSerializer": (_BASE + "SetSerializerSnapshot", 1, _nothing),
     _BASE + "MapSerializer": (_BASE + "MapSerializerSnapshot", 1, _nothing),
-    _BASE + "GenericArraySerializer": (_BASE + "GenericArraySerializerSnapshot", 1, _component_class),
+    _BASE + "GenericArraySerializer": (
+        _BASE + "GenericArraySerializerSnapshot", 1, lambda output, one: output.utf(one.component_class),
+    ),
     "org.apache.flink.runtime.state.ArrayListSerializer": (
         "org.apache.flink.runtime.state.ArrayListSerializerSnapshot", 1, _nothing,
     ),
     _RUNTIME + "NullableSerializer": (
-        _RUNTIME + "NullableSerializer$NullableSerializerSnapshot", 2, _padding,
+        _RUNTIME + "NullableSerializer$NullableSerializerSnapshot", 2, lambda output, one: output.i4(one.padding),
     ),
-    _RUNTIME + "TupleSerializer": (_RUNTIME + "TupleSerializerSnapshot", 2, _tuple_class),
-    _RUNTIME + "RowSerializer": (_RUNTIME + "RowSerializer$RowSerializerSnapshot", 4, _row_kind),
+    _RUNTIME + "TupleSerializer": (
+        _RUNTIME + "TupleSerializerSnapshot", 2, lambda output, one: output.utf(one.tuple_class),
+    ),
+    _RUNTIME + "RowSerializer": (
+        _RUNTIME + "RowSerializer$RowSerializerSnapshot", 4, lambda output, one: output.boolean(one.has_row_kind),
+    ),
     _RUNTIME + "EitherSerializer": (_RUNTIME + "JavaEitherSerializerSnapshot", 1, _nothing),
     _STREAMING + "api.operators.TimerSerializer": (
         _STREAMING + "api.operators.TimerSerializerSnapshot", 2, _nothing,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from doctor.rules.avroschemas import Resolution, resolve
-from doctor.rules.context import Comparison, Context, Path, found
+from doctor.rules.context import Comparison, Context, Path, found, joined
 from doctor.rules.rule import (
     FAILS_REGISTER,
     FAILS_RESTORE,
@@ -123,13 +123,9 @@ def _result(resolution: Resolution, path: Path, *, is_generic: bool) -> Comparis
     if resolution.problems:
         rule = INCOMPATIBLE if is_generic else SPECIFIC_INCOMPATIBLE
         return found(rule, path, "; ".join(resolution.problems))
-    total = Comparison()
-    if is_generic and resolution.displaced:
-        total |= found(GENERIC_ADDED, path, ", ".join(resolution.displaced))
-    if is_generic and resolution.shifted:
-        total |= found(GENERIC_SHIFTED, path, ", ".join(resolution.shifted))
-    if resolution.renamed:
-        total |= found(FIELD_RENAMED, path, ", ".join(resolution.renamed))
-    if resolution.removed:
-        total |= found(FIELD_REMOVED, path, ", ".join(resolution.removed))
-    return found(RESOLVES, path) if total == Comparison() else total
+    places = ((GENERIC_ADDED, resolution.displaced), (GENERIC_SHIFTED, resolution.shifted))
+    names = ((FIELD_RENAMED, resolution.renamed), (FIELD_REMOVED, resolution.removed))
+    met = [(rule, fields) for rule, fields in (*(places if is_generic else ()), *names) if fields]
+    return (
+        joined(found(rule, path, ", ".join(fields)) for rule, fields in met) if met else found(RESOLVES, path)
+    )

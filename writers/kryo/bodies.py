@@ -205,14 +205,6 @@ def _read_item(reader: KryoReader, declared: KryoType) -> Any:
     return reader.object_or_null(declared.name) if reader.is_final(declared) else reader.any()
 
 
-def _single_write(writer: ObjectWriter, value: KryoObject, _arguments: tuple[KryoType, ...]) -> None:
-    writer.any(value.body)
-
-
-def _singleton_write(writer: ObjectWriter, value: KryoObject, _arguments: tuple[KryoType, ...]) -> None:
-    writer.any(value.body[1][0])
-
-
 def _pair_write(writer: ObjectWriter, value: KryoObject, _arguments: tuple[KryoType, ...]) -> None:
     for one in value.body[0]:
         writer.any(one)
@@ -310,10 +302,6 @@ def _read_ordinal(reader: KryoReader, class_name: str, _arguments: tuple[KryoTyp
     return ordinal
 
 
-def _write_ordinal(writer: ObjectWriter, value: KryoObject, _arguments: tuple[KryoType, ...]) -> None:
-    writer.output.varint(value.body)
-
-
 def _big_integer(input_: KryoInput) -> bytes:
     return bytes(input_.read(input_.size(1)))
 
@@ -373,7 +361,7 @@ _INTEGER = _scalar(KryoInput.zigzag, KryoOutput.zigzag)
 _TEXT = _scalar(text, KryoOutput.text)
 _LONG = _scalar(KryoInput.positive_long, KryoOutput.positive_long)
 _LIST = _elements(can_be_null=True)
-_ENUM = Body(_read_ordinal, _write_ordinal)
+_ENUM = Body(_read_ordinal, lambda writer, value, _arguments: writer.output.varint(value.body))
 _FIELDS = Body(_read_fields, _write_fields)
 _ARRAY = Body(_read_array, _write_array)
 
@@ -405,7 +393,7 @@ BODIES: dict[str, Body] = {
     "java.util.BitSet": _scalar(lambda input_: [input_.fixed("Q") for _ in range(input_.size())], _bit_set),
     "java.util.regex.Pattern": _scalar(text, _pattern),
     "java.util.Locale": _scalar(_locale, _locale_texts),
-    "java.util.Optional": Body(_optional, _single_write),
+    "java.util.Optional": Body(_optional, lambda writer, value, _arguments: writer.any(value.body)),
     "java.util.Date": _LONG,
     "java.sql.Date": _LONG,
     "java.sql.Time": _LONG,
@@ -424,7 +412,10 @@ BODIES: dict[str, Body] = {
     "java.util.Collections$EmptyMap": _scalar(lambda _input: [], lambda _output, _value: None),
     **dict.fromkeys(
         (f"java.util.Collections$Singleton{kind}" for kind in ("List", "Set")),
-        Body(lambda reader, _class_name, _arguments: (None, [reader.any()]), _singleton_write),
+        Body(
+            lambda reader, _class_name, _arguments: (None, [reader.any()]),
+            lambda writer, value, _arguments: writer.any(value.body[1][0]),
+        ),
     ),
     "java.util.Collections$SingletonMap": Body(
         lambda reader, _class_name, _arguments: [(reader.any(), reader.any())], _pair_write
