@@ -26,7 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.connectors.layout import Layout, SourceOffset, unknown_version, versioned_layout
+from readers.connectors.layout import Layout, SourceOffset, flag, unknown_version, versioned_layout
 from readers.cursor import Cursor
 
 _SNAPSHOT, _STREAM = 1, 2
@@ -155,19 +155,6 @@ def offset(version: int, cursor: Cursor) -> str | None:
     if version == 1:
         return json.dumps({"file": cursor.utf("log file"), "pos": str(cursor.i8())})
     return _json(cursor)
-
-
-def flag(cursor: Cursor) -> bool:
-    """Read a byte 0 or 1.
-
-    Raises:
-        CorruptDataError: any other byte.
-    """
-    start = cursor.position
-    found = cursor.u1()
-    if found > 1:
-        raise cursor.corrupt(f"expected a flag 0 or 1, found {found}", start)
-    return found == 1
 
 
 def _json(cursor: Cursor) -> str:

@@ -23,8 +23,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.connectors.cdc import BASE, MYSQL, SCHEMAS, SPLIT, SplitFormat, flag, offset
-from readers.connectors.layout import SourceOffset, coordinator_layout, expect_end, unknown_version
+from readers.connectors.cdc import BASE, MYSQL, SCHEMAS, SPLIT, SplitFormat, offset
+from readers.connectors.layout import SourceOffset, coordinator_layout, expect_end, flag, unknown_version
 from readers.cursor import Cursor
 
 _KINDS = {1: "SNAPSHOT", 2: "STREAM", 3: "HYBRID"}

@@ -27,6 +27,7 @@ from readers.connectors.layout import (
     SourceOffset,
     coordinator_layout,
     expect_end,
+    flag,
     unknown_version,
     versioned,
     versioned_layout,
@@ -86,7 +87,7 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
     for name in ("offset", "length", "modification_time", "file_size"):
         split[name] = cursor.i8()
     split["hosts"] = [cursor.utf("host") for _ in range(cursor.count("hosts", 2))]
-    if _flag(cursor):
+    if flag(cursor):
         offset, split["records_after_offset"] = cursor.i8(), cursor.i8()
         split["reader_offset"] = None if offset == _NO_OFFSET else offset
     expect_end(cursor)
@@ -122,7 +123,7 @@ def read_bucket(version: int, cursor: Cursor) -> dict[str, Any]:
     expect_end(bucket_id)
     bucket["bucket_path"] = cursor.utf("bucket path")
     bucket["in_progress_file_creation_time"] = cursor.i8()
-    if _flag(cursor):
+    if flag(cursor):
         # A recoverable belongs to the file system that wrote it, so it stays bytes.
         bucket["in_progress_file_version"], file = versioned(cursor)
         bucket["in_progress_file"] = bytes(file.read(file.remaining))
@@ -160,7 +161,7 @@ def _pending_offsets(pending: dict[str, Any]) -> Iterator[SourceOffset]:
 
 def _path(cursor: Cursor) -> str | None:
     """Read a path as the text that `Path#toString` returns."""
-    if not _flag(cursor):
+    if not flag(cursor):
         return None
     scheme, user, host = (_optional_text(cursor) for _ in range(3))
     port = cursor.i4()
@@ -173,15 +174,7 @@ def _path(cursor: Cursor) -> str | None:
 
 
 def _optional_text(cursor: Cursor) -> str | None:
-    return cursor.string("URI part") if _flag(cursor) else None
-
-
-def _flag(cursor: Cursor) -> bool:
-    start = cursor.position
-    found = cursor.u1()
-    if found > 1:
-        raise cursor.corrupt(f"expected a flag 0 or 1, found {found}", start)
-    return found == 1
+    return cursor.string("URI part") if flag(cursor) else None
 
 
 def _le_i4(cursor: Cursor) -> int:

@@ -41,6 +41,7 @@ from readers.connectors.layout import (
     SourceOffset,
     coordinator_layout,
     expect_end,
+    named,
     unknown_version,
     versioned_layout,
 )
@@ -133,7 +134,7 @@ def read_writer(version: int, cursor: Cursor) -> dict[str, Any]:
     if version >= 2:
         state["owned_subtask_id"] = cursor.i4()
         state["total_owned_subtasks"] = cursor.i4()
-        state["transaction_ownership"] = _named(cursor, _OWNERSHIP, "a transaction ownership")
+        state["transaction_ownership"] = named(cursor, _OWNERSHIP, "a transaction ownership")
         state["precommitted_transactional_ids"] = [
             {"transactional_id": cursor.utf("transactional id"), "checkpoint_id": cursor.i8()}
             for _ in range(cursor.count("transactions", 10))
@@ -264,14 +265,7 @@ def _check_partition(cursor: Cursor, topic: str, partition: int) -> None:
 
 
 def _status(cursor: Cursor) -> str:
-    return _named(cursor, _STATUS, "an assignment status")
-
-
-def _named(cursor: Cursor, names: tuple[str, ...], what: str) -> str:
-    ordinal = cursor.i4()
-    if not 0 <= ordinal < len(names):
-        raise cursor.corrupt(f"expected {what} below {len(names)}, found {ordinal}", cursor.position - 4)
-    return names[ordinal]
+    return named(cursor, _STATUS, "an assignment status")
 
 
 def _not_a_reference(cursor: Cursor) -> None:

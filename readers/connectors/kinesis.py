@@ -22,6 +22,7 @@ from readers.connectors.layout import (
     SourceOffset,
     coordinator_layout,
     expect_end,
+    named,
     unknown_version,
     versioned_layout,
 )
@@ -90,16 +91,9 @@ def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
         body = cursor.sub(cursor.i4(), "split")
         split = read_split(split_version, body)
         expect_end(body)
-        splits.append(split | {"assignment_status": _status(cursor) if version >= 1 else _STATUS[1]})
+        status = named(cursor, _STATUS, "an assignment status") if version >= 1 else _STATUS[1]
+        splits.append(split | {"assignment_status": status})
     return {"last_seen_shard_id": last_seen, "splits": splits}
-
-
-def _status(cursor: Cursor) -> str:
-    start = cursor.position
-    code = cursor.i4()
-    if not 0 <= code < len(_STATUS):
-        raise cursor.corrupt(f"expected an assignment status below {len(_STATUS)}, found {code}", start)
-    return _STATUS[code]
 
 
 def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:

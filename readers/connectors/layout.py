@@ -131,6 +131,31 @@ def expect_end(cursor: Cursor) -> None:
         raise cursor.corrupt(f"expected the end of the value, found {cursor.remaining} bytes more")
 
 
+def flag(cursor: Cursor) -> bool:
+    """Read a byte 0 or 1.
+
+    Raises:
+        CorruptDataError: any other byte.
+    """
+    start = cursor.position
+    found = cursor.u1()
+    if found > 1:
+        raise cursor.corrupt(f"expected a flag 0 or 1, found {found}", start)
+    return found == 1
+
+
+def named(cursor: Cursor, names: tuple[str, ...], what: str) -> str:
+    """Read an i4 and return the name that it stands for.
+
+    Raises:
+        CorruptDataError: it stands for none.
+    """
+    ordinal = cursor.i4()
+    if not 0 <= ordinal < len(names):
+        raise cursor.corrupt(f"expected {what} below {len(names)}, found {ordinal}", cursor.position - 4)
+    return names[ordinal]
+
+
 ReadVersion = Callable[[int, Cursor], Any]
 Offsets = Callable[[Any], Iterator[SourceOffset]]
 

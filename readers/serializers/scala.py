@@ -178,11 +178,12 @@ def _case_class(snapshot: Snapshot) -> Serializer:
     return ScalaCaseClassSerializer(case_class, snapshot.nested())
 
 
-def _enumeration(snapshot: Snapshot) -> Serializer:
-    enumeration = snapshot.cursor.utf("Enumeration class")
+def enumeration(snapshot: Snapshot) -> Serializer:
+    """Read the body of a snapshot of an `Enumeration`, whichever version wrote it."""
+    name = snapshot.cursor.utf("Enumeration class")
     count = snapshot.cursor.count("enumeration values", 6)
     constants = tuple((snapshot.cursor.utf("enumeration value"), snapshot.cursor.i4()) for _ in range(count))
-    return EnumValueSerializer(enumeration, constants)
+    return EnumValueSerializer(name, constants)
 
 
 SNAPSHOTS: dict[str, SnapshotBody] = {
@@ -192,7 +193,7 @@ SNAPSHOTS: dict[str, SnapshotBody] = {
     SCALA + "TraversableSerializerSnapshot": _traversable,
     SCALA + "ScalaCaseClassSerializerSnapshot": _case_class,
     SCALA + "Tuple2CaseClassSerializerSnapshot": _case_class,
-    SCALA + "ScalaEnumSerializerSnapshot": _enumeration,
+    SCALA + "ScalaEnumSerializerSnapshot": enumeration,
     SCALA + "UnitSerializer$UnitSerializerSnapshot": simple_body(UnitSerializer()),
     SCALA + "UnitSerializerSnapshot": simple_body(UnitSerializer()),
     SCALA + "NothingSerializerSnapshot": simple_body(ScalaNothingSerializer()),

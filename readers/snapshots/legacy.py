@@ -54,11 +54,11 @@ from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import BASE
 from readers.serializers.scala import (
     SCALA,
-    EnumValueSerializer,
     OptionSerializer,
     ScalaCaseClassSerializer,
     TraversableSerializer,
     TrySerializer,
+    enumeration,
 )
 from readers.serializers.snapshot import Snapshot
 from readers.serializers.streaming import BufferEntrySerializer, StreamElementSerializer, UnionSerializer
@@ -187,14 +187,6 @@ def _enum(snapshot: ConfigSnapshot) -> Serializer:
     return EnumSerializer(enum_class, tuple(snapshot.cursor.utf("enum constant") for _ in range(count)))
 
 
-def _enumeration(snapshot: ConfigSnapshot) -> Serializer:
-    # Version 1, without the names (up to 1.2), was never written.
-    enumeration = snapshot.cursor.utf("Enumeration class")
-    count = snapshot.cursor.count("enumeration values", 6)
-    constants = tuple((snapshot.cursor.utf("enumeration value"), snapshot.cursor.i4()) for _ in range(count))
-    return EnumValueSerializer(enumeration, constants)
-
-
 def _copyable_value(snapshot: ConfigSnapshot) -> Serializer:
     return value_serializer(CopyableValueSerializer, snapshot.cursor.utf("value class"))
 
@@ -302,7 +294,7 @@ CONFIG_SNAPSHOTS: dict[str, ConfigSnapshotBody] = {
     RUNTIME + "kryo.KryoSerializer$KryoSerializerConfigSnapshot": _kryo,
     RUNTIME + "CopyableValueSerializer$CopyableValueSerializerConfigSnapshot": _copyable_value,
     RUNTIME + "ValueSerializer$ValueSerializerConfigSnapshot": _value,
-    SCALA + "EnumValueSerializer$ScalaEnumSerializerConfigSnapshot": _enumeration,
+    SCALA + "EnumValueSerializer$ScalaEnumSerializerConfigSnapshot": enumeration,
     SCALA + "ScalaOptionSerializerConfigSnapshot": _from_pairs(OptionSerializer, 1),
     SCALA + "ScalaTrySerializerConfigSnapshot": _from_pairs(TrySerializer, 2),
     SCALA + "TraversableSerializerConfigSnapshot": _from_pairs(TraversableSerializer, 1),

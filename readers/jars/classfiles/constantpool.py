@@ -28,26 +28,18 @@ UTF8, INTEGER, FLOAT, LONG, DOUBLE, CLASS, STRING = 1, 3, 4, 5, 6, 7, 8
 FIELD, METHOD, INTERFACE_METHOD, NAME_AND_TYPE = 9, 10, 11, 12
 METHOD_HANDLE, METHOD_TYPE, DYNAMIC, INVOKE_DYNAMIC, MODULE, PACKAGE = 15, 16, 17, 18, 19, 20
 
-_TWO_INDEXES = (LONG, DOUBLE)
+TWO_INDEXES = (LONG, DOUBLE)
 _MEMBERS = (FIELD, METHOD, INTERFACE_METHOD)
-_SIZES = {
-    INTEGER: 4,
-    FLOAT: 4,
-    LONG: 8,
-    DOUBLE: 8,
-    CLASS: 2,
-    STRING: 2,
-    FIELD: 4,
-    METHOD: 4,
-    INTERFACE_METHOD: 4,
-    NAME_AND_TYPE: 4,
+SIZES = {
+    **dict.fromkeys(
+        (INTEGER, FLOAT, FIELD, METHOD, INTERFACE_METHOD, NAME_AND_TYPE, DYNAMIC, INVOKE_DYNAMIC), 4
+    ),
+    **dict.fromkeys((LONG, DOUBLE), 8),
+    **dict.fromkeys((CLASS, STRING, METHOD_TYPE, MODULE, PACKAGE), 2),
     METHOD_HANDLE: 3,
-    METHOD_TYPE: 2,
-    DYNAMIC: 4,
-    INVOKE_DYNAMIC: 4,
-    MODULE: 2,
-    PACKAGE: 2,
 }
+"""Bytes of a constant behind its tag; those of a text follow its length."""
+
 _NUMBERS = {INTEGER: ">i", FLOAT: ">f", LONG: ">q", DOUBLE: ">d"}
 
 
@@ -95,11 +87,11 @@ class ConstantPool:
             self._positions[index] = position + 1
             if tag == UTF8:
                 position += 3 + (data[position + 1] << 8 | data[position + 2])
-            elif tag in _SIZES:
-                position += 1 + _SIZES[tag]
+            elif tag in SIZES:
+                position += 1 + SIZES[tag]
             else:
                 raise cursor.corrupt(f"expected the tag of a constant, found {tag}", position)
-            index += 2 if tag in _TWO_INDEXES else 1
+            index += 2 if tag in TWO_INDEXES else 1
         if index < count or position > end:
             raise cursor.corrupt(
                 f"expected {count - 1} constants, found the end of the file", min(position, end)

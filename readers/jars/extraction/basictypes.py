@@ -5,8 +5,9 @@ Flink: BasicTypeInfo, SqlTimeTypeInfo, PrimitiveArrayTypeInfo, BasicArrayTypeInf
 
 from __future__ import annotations
 
-from readers.serializers import primitives, temporal
+from readers.serializers import primitives, temporal, values
 from readers.serializers.base import Serializer
+from readers.serializers.kryo import classes
 
 BASIC: dict[str, Serializer] = {
     "java.lang.String": primitives.StringSerializer(),
@@ -51,26 +52,12 @@ PRIMITIVE_ARRAYS: dict[str, Serializer] = {
     "char": primitives.CharPrimitiveArraySerializer(),
 }
 
-VALUES: dict[str, Serializer] = {
-    "org.apache.flink.types." + plain.name: plain
-    for plain in (
-        primitives.BooleanValueSerializer(), primitives.ByteValueSerializer(), primitives.ShortValueSerializer(),
-        primitives.IntValueSerializer(), primitives.LongValueSerializer(), primitives.FloatValueSerializer(),
-        primitives.DoubleValueSerializer(), primitives.CharValueSerializer(), primitives.StringValueSerializer(),
-        primitives.NullValueSerializer(),
-    )
-}  # fmt: skip
+# Unlike the values of `ValueSerializer`, one of this class writes no bytes.
+VALUES: dict[str, Serializer] = values.VALUES | {
+    "org.apache.flink.types.NullValue": primitives.NullValueSerializer()
+}
 
 # Enums of the JDK that jobs keep in state; their constants have never changed.
 ENUMS: dict[str, tuple[str, ...]] = {
-    "java.util.concurrent.TimeUnit": (
-        "NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS",
-    ),
-    "java.time.DayOfWeek": (
-        "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY",
-    ),
-    "java.time.Month": (
-        "JANUARY", "FEBRUARY", "MARCH", "APRIL", "MAY", "JUNE", "JULY", "AUGUST", "SEPTEMBER", "OCTOBER",
-        "NOVEMBER", "DECEMBER",
-    ),
-}  # fmt: skip
+    name: constants for name, constants in classes.ENUMS.items() if name.startswith("java.")
+}

@@ -17,6 +17,7 @@ from readers.cursor import Cursor
 from readers.errors import CorruptDataError, ReaderError
 from readers.jars.classfiles.classfile import ABSTRACT, INTERFACE
 from readers.jars.classfiles.classpath import ClassPath
+from readers.jars.classfiles.constantpool import CLASS, SIZES, TWO_INDEXES, UTF8
 from readers.jars.extraction.extractor import Registrations, TypeExtractor
 from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
 from readers.serializers.kryo.serializer import KryoSerializer
@@ -26,28 +27,6 @@ from readers.serializers.pojo import PojoSerializer
 MAX_SUBCLASSES = 64
 """Of one POJO: each adds columns. A base class of hundreds is no type that a query can show."""
 
-_UTF8 = 1
-# Bytes of a constant behind its tag; those of a text follow its length.
-_CONSTANT_BYTES = {
-    3: 4,
-    4: 4,
-    5: 8,
-    6: 8,
-    7: 2,
-    8: 2,
-    9: 4,
-    10: 4,
-    11: 4,
-    12: 4,
-    15: 3,
-    16: 2,
-    17: 4,
-    18: 4,
-    19: 2,
-    20: 2,
-}
-_WIDE = (5, 6)  # a long or double takes two indexes
-_CLASS = 7
 # Of all classes: some seconds. Subclasses beyond are classes that nobody has, and values of them say so.
 _MAX_CONSTANTS = 30_000_000
 _TO_CONSTANTS = 8  # magic number and version
@@ -115,17 +94,17 @@ def superclass_of(data: bytes) -> str | None:
         while len(starts) < count:
             tag = data[position]
             starts.append(position)
-            if tag == _UTF8:
+            if tag == UTF8:
                 position += 3 + int.from_bytes(data[position + 1 : position + 3], "big")
                 continue
-            position += 1 + _CONSTANT_BYTES[tag]
-            if tag in _WIDE:
+            position += 1 + SIZES[tag]
+            if tag in TWO_INDEXES:
                 starts.append(0)
         index = int.from_bytes(data[position + 4 : position + 6], "big")
         if index == 0:
             return None
-        name = _constant(data, starts, index, _CLASS)
-        text = _constant(data, starts, int.from_bytes(data[name + 1 : name + 3], "big"), _UTF8)
+        name = _constant(data, starts, index, CLASS)
+        text = _constant(data, starts, int.from_bytes(data[name + 1 : name + 3], "big"), UTF8)
     except (IndexError, KeyError) as error:
         raise cursor.corrupt("expected the constants of a class file, found other bytes", position) from error
     length = int.from_bytes(data[text + 1 : text + 3], "big")

@@ -33,27 +33,11 @@ _NOT_A_WORD = re.compile(r"[^0-9A-Za-z]+")
 WireValue = int | memoryview
 
 
-class FieldType(IntEnum):
-    """`FieldDescriptorProto.Type`."""
-
-    DOUBLE = 1
-    FLOAT = 2
-    INT64 = 3
-    UINT64 = 4
-    INT32 = 5
-    FIXED64 = 6
-    FIXED32 = 7
-    BOOL = 8
-    STRING = 9
-    GROUP = 10
-    MESSAGE = 11
-    BYTES = 12
-    UINT32 = 13
-    ENUM = 14
-    SFIXED32 = 15
-    SFIXED64 = 16
-    SINT32 = 17
-    SINT64 = 18
+FieldType = IntEnum(
+    "FieldType",
+    "DOUBLE FLOAT INT64 UINT64 INT32 FIXED64 FIXED32 BOOL STRING GROUP MESSAGE BYTES UINT32 ENUM SFIXED32 SFIXED64 SINT32 SINT64",
+)
+"""`FieldDescriptorProto.Type`, from 1 on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
