@@ -149,9 +149,5 @@ ENUMERATOR = coordinator_layout(
     _MYSQL.offsets,
 )
 BASE_ENUMERATOR = coordinator_layout(
-    "cdc",
-    _PACKAGE + "base.source.assigner.state.PendingSplitsState",
-    _STATE,
-    _BASE.read,
-    _BASE.offsets,
+    "cdc", _PACKAGE + "base.source.assigner.state.PendingSplitsState", _STATE, _BASE.read, _BASE.offsets
 )

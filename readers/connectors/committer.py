@@ -19,13 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from readers.connectors import kafka
-from readers.connectors.layout import (
-    expect_end,
-    unknown_version,
-    versioned,
-    versioned_layout,
-    versioned_list,
-)
+from readers.connectors.layout import expect_end, unknown_version, versioned, versioned_layout, versioned_list
 from readers.cursor import Cursor
 from readers.errors import ReaderError
 
@@ -43,11 +37,7 @@ _COMMITTABLE = pa.struct(
     ]
 )
 _REQUEST = pa.struct(
-    [
-        pa.field("committable", _COMMITTABLE),
-        pa.field("retries", pa.int32()),
-        pa.field("state", pa.string()),
-    ]
+    [pa.field("committable", _COMMITTABLE), pa.field("retries", pa.int32()), pa.field("state", pa.string())]
 )
 _SUBTASK = pa.struct(
     [

@@ -56,10 +56,7 @@ SPLIT = pa.struct(
     ]
 )
 _PENDING = pa.struct(
-    [
-        pa.field("splits", pa.list_(SPLIT)),
-        pa.field("already_processed_paths", pa.list_(pa.string())),
-    ]
+    [pa.field("splits", pa.list_(SPLIT)), pa.field("already_processed_paths", pa.list_(pa.string()))]
 )
 _BUCKET = pa.struct(
     [

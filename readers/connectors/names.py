@@ -11,11 +11,5 @@ from __future__ import annotations
 COORDINATOR_STATE = "coordinator state"
 READER_STATE = "SourceReaderState"
 CONNECTOR_STATES = frozenset(
-    {
-        READER_STATE,
-        COORDINATOR_STATE,
-        "writer_raw_states",
-        "bucket-states",
-        "streaming_committer_raw_states",
-    }
+    {READER_STATE, COORDINATOR_STATE, "writer_raw_states", "bucket-states", "streaming_committer_raw_states"}
 )

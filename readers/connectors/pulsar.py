@@ -37,11 +37,7 @@ _HASHES = 1 << 16  # Pulsar hashes keys to 16 bits
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _MESSAGE_ID = {1: "ledger_id", 2: "entry_id", 5: "batch_index"}
 _RANGES = pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("end", pa.int32())]))
-_PARTITION = [
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("ranges", _RANGES),
-]
+_PARTITION = [pa.field("topic", pa.string()), pa.field("partition", pa.int32()), pa.field("ranges", _RANGES)]
 
 SPLIT = pa.struct(
     [

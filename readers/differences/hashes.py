@@ -47,11 +47,7 @@ def _mix_into(hashes: int, row: int, word: int, key: int) -> None:
     """Mix a word into both lanes of the hash of a row."""
     at = row * 16
     store_8(hashes, at, _mix(load_le_i8(hashes, at), word, load_le_i8(key, 0), load_le_i8(key, 8)))
-    store_8(
-        hashes,
-        at + 8,
-        _mix(load_le_i8(hashes, at + 8), word, load_le_i8(key, 16), load_le_i8(key, 24)),
-    )
+    store_8(hashes, at + 8, _mix(load_le_i8(hashes, at + 8), word, load_le_i8(key, 16), load_le_i8(key, 24)))
 
 
 @kernel

@@ -259,5 +259,5 @@ def _pojo(snapshot: Snapshot) -> Serializer:
 
 
 SNAPSHOTS: dict[str, SnapshotBody] = {
-    "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot": _pojo,
+    "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot": _pojo
 }

@@ -12,15 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError, UnsupportedSerializerError
-from readers.javaio import (
-    STREAM_HEADER,
-    JavaArray,
-    JavaClass,
-    JavaEnum,
-    JavaObject,
-    JavaValue,
-    read_object,
-)
+from readers.javaio import STREAM_HEADER, JavaArray, JavaClass, JavaEnum, JavaObject, JavaValue, read_object
 from readers.serializers import cep, operators, primitives, scala, streaming, temporal
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.cep import (
@@ -47,11 +39,7 @@ from readers.serializers.kryo.settings import KRYO_2_24, KryoRegistration, KryoS
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import BASE, BasicSerializer, IntSerializer
-from readers.serializers.scala import (
-    SCALA,
-    OptionSerializer,
-    ScalaCaseClassSerializer,
-)
+from readers.serializers.scala import SCALA, OptionSerializer, ScalaCaseClassSerializer
 from readers.serializers.streaming import StreamElementSerializer, UnionSerializer
 from readers.serializers.transactions import KAFKA_SERIALIZERS, TWO_PHASE_COMMIT, TransactionsSerializer
 from readers.serializers.tuples import RUNTIME, EitherSerializer, RowSerializer, TupleSerializer

@@ -30,16 +30,9 @@ from typing import Protocol, TypeAlias
 
 from readers.cursor import Cursor
 from readers.errors import UnsupportedSerializerError
-from readers.javaio import (
-    JavaClass,
-    JavaObject,
-    read_object,
-)
+from readers.javaio import JavaClass, JavaObject, read_object
 from readers.serializers.base import Serializer
-from readers.serializers.cep import (
-    MigratedNFASerializer,
-    PagedBufferSerializer,
-)
+from readers.serializers.cep import MigratedNFASerializer, PagedBufferSerializer
 from readers.serializers.containers import (
     EnumSerializer,
     GenericArraySerializer,

@@ -412,9 +412,7 @@ class _Frame:
 
     def _counted(self, member: Member) -> Member:
         """Return a field or method whose names were counted."""
-        self._count(
-            (len(member.owner) + len(member.name)) // _CHARACTERS + _work_of(member.descriptor),
-        )
+        self._count((len(member.owner) + len(member.name)) // _CHARACTERS + _work_of(member.descriptor))
         return member
 
     def _loaded(self, index: int, opcode: int) -> Value:
@@ -513,13 +511,7 @@ class _Frame:
             else bool(self._jumps) and next(reversed(self._jumps.values())) > made_amid
         )
         call = Call(
-            member.owner,
-            member.name,
-            member.descriptor,
-            receiver,
-            arguments,
-            self._caller,
-            is_conditional,
+            member.owner, member.name, member.descriptor, receiver, arguments, self._caller, is_conditional
         )
         self._interpreter.calls.append(call)
         return call

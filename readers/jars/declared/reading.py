@@ -68,10 +68,7 @@ _TTL_METHOD = "enableTimeToLive"
 _MAX_SUPERCLASSES = 64
 _WORK_OF_TREES = 10  # units of work that it costs to compare two types
 _TTL_WORDS = ("ttl", "timetolive")
-_KRYO_REGISTRATIONS = {
-    "registerKryoType": 1,
-    "registerTypeWithKryoSerializer": 2,
-}
+_KRYO_REGISTRATIONS = {"registerKryoType": 1, "registerTypeWithKryoSerializer": 2}
 _WITH_MAP_KEY = (StateKind.MAP, StateKind.BROADCAST)
 
 # Code of libraries declares no state of a job.

@@ -39,12 +39,7 @@ from readers.jars.extraction.hierarchy import (
     is_tuple_class,
     variables_of,
 )
-from readers.jars.extraction.pojo import (
-    TYPE_INFO,
-    check_class,
-    check_fields,
-    declared_fields,
-)
+from readers.jars.extraction.pojo import TYPE_INFO, check_class, check_fields, declared_fields
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.containers import (
     EnumSerializer,

@@ -72,10 +72,7 @@ def _fields(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]
 
 
 def _object(
-    reader: KryoReader,
-    class_name: str,
-    classes: tuple[KryoClass, KryoClass],
-    arguments: tuple[KryoType, ...],
+    reader: KryoReader, class_name: str, classes: tuple[KryoClass, KryoClass], arguments: tuple[KryoType, ...]
 ) -> Any:
     known = classes[reader.is_kryo5]
     values = reader.fields(class_name, known, arguments)

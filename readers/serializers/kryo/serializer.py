@@ -279,10 +279,7 @@ def _kryo(snapshot: Snapshot) -> Serializer:
         defaults[entry.name] = entry.value.utf("serializer class") if entry.value is not None else _LOST
     recorded = max(versions, default=0)
     settings = KryoSettings(
-        version=recorded,
-        registrations=tuple(registrations),
-        default_serializers=defaults,
-        recorded=recorded,
+        version=recorded, registrations=tuple(registrations), default_serializers=defaults, recorded=recorded
     )
     return KryoSerializer(type_class, settings)
 
@@ -318,5 +315,5 @@ def _instance(frame: Cursor | None) -> tuple[str, int]:
 
 
 SNAPSHOTS: dict[str, SnapshotBody] = {
-    "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot": _kryo,
+    "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot": _kryo
 }

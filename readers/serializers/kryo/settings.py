@@ -102,7 +102,7 @@ class ClassSource(Protocol):
 FLINK_CLASSES: Mapping[str, KryoClass] = {
     "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition": KryoClass(
         fields=(("cachedHash", "int"), ("partition", "int"), ("topic", "java.lang.String")), is_final=True
-    ),
+    )
 }
 
 
