@@ -303,15 +303,13 @@ class AvroLeaf:
 
 
 @dataclass(frozen=True)
-class AvroSerializer(Serializer):
+class AvroSerializer(Serializer, package="org.apache.flink.formats.avro.typeutils."):
     """An Avro record; `schema` is the JSON text, `kind` the type that it describes."""
 
     schema: str
     runtime_class: str
     # Equal texts describe equal types, and a type that recurs has no end to compare.
     kind: AvroType = field(compare=False, repr=False)
-
-    java_class = "org.apache.flink.formats.avro.typeutils.AvroSerializer"
 
     @property
     def type_name(self) -> str:

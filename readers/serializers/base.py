@@ -42,6 +42,12 @@ class Serializer(ABC):
     is_nullable: ClassVar[bool] = True  # False if no bytes of a value stand for null
     fixed_length: int = -1  # `TypeSerializer#getLength`, -1 for variable
 
+    def __init_subclass__(cls, *, package: str = "") -> None:
+        """Name the class of Flink: that of the same name in `package`, which ends with `.`, or with `$` and a class around it."""
+        super().__init_subclass__()
+        if package:
+            cls.java_class = package + cls.__name__
+
     @property
     @abstractmethod
     def type_name(self) -> str:

@@ -60,12 +60,11 @@ _ACTIONS = ("TAKE", "IGNORE", "PROCEED")
 
 
 @dataclass(frozen=True)
-class LockableTypeSerializer(StructSerializer):
+class LockableTypeSerializer(StructSerializer, package=_BUFFER + "Lockable$"):
     """A value with the number of references to it."""
 
     element: Serializer
 
-    java_class = _BUFFER + "Lockable$LockableTypeSerializer"
     name = "Lockable"
 
     @property
@@ -73,31 +72,25 @@ class LockableTypeSerializer(StructSerializer):
         return StructLayout(("references", INT), ("element", self.element))
 
 
-class EventIdSerializer(StructSerializer, BasicSerializer):
+class EventIdSerializer(StructSerializer, BasicSerializer, package=_BUFFER + "EventId$"):
     """The id of an event: its number among the events of one timestamp."""
 
-    java_class = _BUFFER + "EventId$EventIdSerializer"
     name, fixed_length = "EventId", 12
     layout = StructLayout(("id", INT), ("timestamp", MILLISECONDS))
 
 
-class DeweyNumberSerializer(BasicSerializer):
+class DeweyNumberSerializer(BasicSerializer, package=_NFA + "DeweyNumber$"):
     """The version of a partial match: 1.0.2, as a list."""
 
-    java_class = _NFA + "DeweyNumber$DeweyNumberSerializer"
-    name, arrow_type = "DeweyNumber", pa.list_(pa.int32())
-
-    def emit(self, program: Program) -> None:
-        program.primitives(4)
+    name, layout = "DeweyNumber", INTS
 
 
 @dataclass(frozen=True)
-class NodeIdSerializer(StructSerializer):
+class NodeIdSerializer(StructSerializer, package=_BUFFER + "NodeId$"):
     """The id of a node of the shared buffer, or null: an event under the name of a pattern."""
 
     event_id: Serializer
 
-    java_class = _BUFFER + "NodeId$NodeIdSerializer"
     type_name = "NodeId"
 
     @property
@@ -109,13 +102,12 @@ class NodeIdSerializer(StructSerializer):
 
 
 @dataclass(frozen=True)
-class SharedBufferEdgeSerializer(StructSerializer):
+class SharedBufferEdgeSerializer(StructSerializer, package=_BUFFER + "SharedBufferEdge$"):
     """An edge to the node of the event before."""
 
     node_id: Serializer
     version: Serializer
 
-    java_class = _BUFFER + "SharedBufferEdge$SharedBufferEdgeSerializer"
     type_name = "SharedBufferEdge"
 
     @property
@@ -124,12 +116,11 @@ class SharedBufferEdgeSerializer(StructSerializer):
 
 
 @dataclass(frozen=True)
-class SharedBufferNodeSerializer(Serializer):
+class SharedBufferNodeSerializer(Serializer, package=_BUFFER):
     """A list of lockable edges."""
 
     edge: Serializer
 
-    java_class = _BUFFER + "SharedBufferNodeSerializer"
     type_name = "SharedBufferNode"
 
     @property
@@ -168,7 +159,7 @@ class LegacySharedBufferNodeSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class NFAStateSerializer(StructSerializer):
+class NFAStateSerializer(StructSerializer, package=_NFA):
     """The state of the automaton of one key: its partial and its completed matches."""
 
     version: Serializer
@@ -176,7 +167,6 @@ class NFAStateSerializer(StructSerializer):
     event_id: Serializer
     has_previous_timestamps: bool
 
-    java_class = _NFA + "NFAStateSerializer"
     type_name = "NFAState"
 
     @property

@@ -25,10 +25,8 @@ from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body
 
 
 @dataclass(frozen=True)
-class ListSerializer(Serializer):
+class ListSerializer(Serializer, package=BASE):
     element: Serializer
-
-    java_class = BASE + "ListSerializer"
 
     @property
     def type_name(self) -> str:
@@ -53,19 +51,16 @@ class ListSerializer(Serializer):
         return hash_sequence(code for code in codes if code is not None) if None not in codes else None
 
 
-@dataclass(frozen=True)
-class ArrayListSerializer(ListSerializer):
-    java_class = "org.apache.flink.runtime.state.ArrayListSerializer"
+class ArrayListSerializer(ListSerializer, package="org.apache.flink.runtime.state."):
+    """The lists of list states on the heap."""
 
 
 @dataclass(frozen=True)
-class MapSerializer(Serializer):
+class MapSerializer(Serializer, package=BASE):
     """A map whose values may be null. The key serializer decides whether a key may be null."""
 
     key: Serializer
     value: Serializer
-
-    java_class = BASE + "MapSerializer"
 
     @property
     def type_name(self) -> str:
@@ -101,11 +96,8 @@ class MapSerializer(Serializer):
             self.value.emit(program)
 
 
-@dataclass(frozen=True)
-class SetSerializer(ListSerializer):
+class SetSerializer(ListSerializer, package=BASE):
     """A set (since 2.0)."""
-
-    java_class = BASE + "SetSerializer"
 
     @property
     def type_name(self) -> str:
@@ -121,12 +113,10 @@ class SetSerializer(ListSerializer):
 
 
 @dataclass(frozen=True)
-class GenericArraySerializer(ListSerializer):
+class GenericArraySerializer(ListSerializer, package=BASE):
     """An array of objects. Unlike in maps and sets, the flag is 1 for an element that is present."""
 
     component_class: str = ""
-
-    java_class = BASE + "GenericArraySerializer"
 
     @property
     def type_name(self) -> str:
@@ -142,13 +132,11 @@ class GenericArraySerializer(ListSerializer):
 
 
 @dataclass(frozen=True)
-class NullableSerializer(Serializer):
+class NullableSerializer(Serializer, package="org.apache.flink.api.java.typeutils.runtime."):
     """Adds a null flag to a serializer that has none; `padding` bytes keep the length of a null fixed."""
 
     inner: Serializer
     padding: int = 0
-
-    java_class = "org.apache.flink.api.java.typeutils.runtime.NullableSerializer"
 
     @property
     def fixed_length(self) -> int:  # type: ignore[override]  # derived here
@@ -171,13 +159,12 @@ class NullableSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class EnumSerializer(Serializer):
+class EnumSerializer(Serializer, package=BASE):
     """An enum constant, by its index into the constants of the snapshot."""
 
     enum_class: str
     constants: tuple[str, ...]
 
-    java_class = BASE + "EnumSerializer"
     is_nullable = False
     fixed_length = 4
 

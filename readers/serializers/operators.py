@@ -40,9 +40,6 @@ class GlobalWindowSerializer(NothingSerializer):
     java_class = _STREAMING + "GlobalWindow$Serializer"
     name, fixed_length = "GlobalWindow", 1
 
-    def arrow(self) -> pa.DataType:
-        return pa.string()
-
     def emit(self, program: Program) -> None:
         program.skip(1)
         program.constant("GlobalWindow")
@@ -58,13 +55,12 @@ class CountWindowSerializer(LongSerializer):
 
 
 @dataclass(frozen=True)
-class TimerSerializer(StructSerializer):
+class TimerSerializer(StructSerializer, package="org.apache.flink.streaming.api.operators."):
     """A timer. `readers.formats` makes the columns of timer states of its key and its namespace."""
 
     key: Serializer
     namespace: Serializer
 
-    java_class = "org.apache.flink.streaming.api.operators.TimerSerializer"
     name = "Timer"
 
     @property
@@ -75,15 +71,13 @@ class TimerSerializer(StructSerializer):
 
 
 @dataclass(frozen=True)
-class TtlSerializer(StructSerializer):
+class TtlSerializer(StructSerializer, package="org.apache.flink.runtime.state.ttl.TtlStateFactory$"):
     """A value with the time of its last access.
 
     The TTL itself is not in the savepoint, so expired values that Flink has not cleaned up are shown.
     """
 
     value: Serializer
-
-    java_class = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializer"
 
     @property
     def fixed_length(self) -> int:  # type: ignore[override]  # derived here

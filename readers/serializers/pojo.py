@@ -54,7 +54,7 @@ class PojoField:
 
 
 @dataclass(frozen=True)
-class PojoSerializer(Serializer):
+class PojoSerializer(Serializer, package="org.apache.flink.api.java.typeutils.runtime."):
     """A POJO, or an object of one of its subclasses."""
 
     pojo_class: str
@@ -63,8 +63,6 @@ class PojoSerializer(Serializer):
     non_registered: tuple[tuple[str, Serializer], ...] = ()
     # Of these, those that the savepoint does not describe: jars do.
     assumed: frozenset[str] = frozenset()
-
-    java_class = "org.apache.flink.api.java.typeutils.runtime.PojoSerializer"
 
     @property
     def is_open(self) -> bool:

@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -33,6 +33,23 @@ from readers.keygroups import (
 )
 from readers.serializers.base import Serializer
 from readers.serializers.snapshot import SnapshotBody, simple_body
+from readers.serializers.struct import (
+    BLOB,
+    BOOLEAN,
+    BYTE,
+    CHAR,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTS,
+    LONG,
+    SHORT,
+    STRING,
+    Layout,
+    ListLayout,
+    ScalarLayout,
+    numbers,
+)
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 
@@ -43,14 +60,17 @@ class BasicSerializer(Serializer):
     __slots__ = ()
 
     name: ClassVar[str]
-    arrow_type: ClassVar[pa.DataType]
+    layout: ClassVar[Layout]
 
     @property
     def type_name(self) -> str:
         return self.name
 
     def arrow(self) -> pa.DataType:
-        return self.arrow_type
+        return self.layout.arrow()
+
+    def emit(self, program: Program) -> None:
+        self.layout.emit(program)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -59,13 +79,8 @@ class BasicSerializer(Serializer):
         return hash(type(self))
 
 
-class BooleanSerializer(BasicSerializer):
-    is_nullable = False
-    java_class = BASE + "BooleanSerializer"
-    name, arrow_type, fixed_length = "Boolean", pa.bool_(), 1
-
-    def emit(self, program: Program) -> None:
-        program.boolean()
+class BooleanSerializer(BasicSerializer, package=BASE):
+    name, layout, fixed_length, is_nullable = "Boolean", BOOLEAN, 1, False
 
     def hash_code(self, value: Any) -> int | None:
         return hash_bool(value) if isinstance(value, bool) else None
@@ -78,79 +93,53 @@ class IntegerSerializer(BasicSerializer):
     """A signed integer; each width has a subclass."""
 
     is_nullable = False
-    width: ClassVar[Literal[1, 2, 4, 8]]
-
-    def emit(self, program: Program) -> None:
-        program.fixed(self.width)
 
     def hash_code(self, value: Any) -> int | None:
         return int(value) if self.encode(value) is not None else None
 
     def encode(self, value: Any) -> bytes | None:
         # A bool is an int to Python, and not to SQL.
-        if (
-            not isinstance(value, int)
-            or isinstance(value, bool)
-            or not -(1 << 8 * self.width - 1) <= value < 1 << 8 * self.width - 1
-        ):
+        if not isinstance(value, int) or isinstance(value, bool):
             return None
-        return value.to_bytes(self.width, "big", signed=True)
+        bound = 1 << 8 * self.fixed_length - 1
+        return value.to_bytes(self.fixed_length, "big", signed=True) if -bound <= value < bound else None
 
 
-class ByteSerializer(IntegerSerializer):
-    java_class = BASE + "ByteSerializer"
-    name, arrow_type, width, fixed_length = "Byte", pa.int8(), 1, 1
+class ByteSerializer(IntegerSerializer, package=BASE):
+    name, layout, fixed_length = "Byte", BYTE, 1
 
 
-class ShortSerializer(IntegerSerializer):
-    java_class = BASE + "ShortSerializer"
-    name, arrow_type, width, fixed_length = "Short", pa.int16(), 2, 2
+class ShortSerializer(IntegerSerializer, package=BASE):
+    name, layout, fixed_length = "Short", SHORT, 2
 
 
-class IntSerializer(IntegerSerializer):
-    java_class = BASE + "IntSerializer"
-    name, arrow_type, width, fixed_length = "Integer", pa.int32(), 4, 4
+class IntSerializer(IntegerSerializer, package=BASE):
+    name, layout, fixed_length = "Integer", INT, 4
 
 
-class LongSerializer(IntegerSerializer):
-    java_class = BASE + "LongSerializer"
-    name, arrow_type, width, fixed_length = "Long", pa.int64(), 8, 8
+class LongSerializer(IntegerSerializer, package=BASE):
+    name, layout, fixed_length = "Long", LONG, 8
 
     def hash_code(self, value: Any) -> int | None:
         return hash_long(value) if self.encode(value) is not None else None
 
 
-class FloatSerializer(BasicSerializer):
-    is_nullable = False
-    java_class = BASE + "FloatSerializer"
-    name, arrow_type, fixed_length = "Float", pa.float32(), 4
-
-    def emit(self, program: Program) -> None:
-        program.fixed(4)
+class FloatSerializer(BasicSerializer, package=BASE):
+    name, layout, fixed_length, is_nullable = "Float", FLOAT, 4, False
 
     def hash_code(self, value: Any) -> int | None:
         return hash_float(value) if isinstance(value, float) else None
 
 
-class DoubleSerializer(BasicSerializer):
-    is_nullable = False
-    java_class = BASE + "DoubleSerializer"
-    name, arrow_type, fixed_length = "Double", pa.float64(), 8
-
-    def emit(self, program: Program) -> None:
-        program.fixed(8)
+class DoubleSerializer(BasicSerializer, package=BASE):
+    name, layout, fixed_length, is_nullable = "Double", DOUBLE, 8, False
 
     def hash_code(self, value: Any) -> int | None:
         return hash_double(value) if isinstance(value, float) else None
 
 
-class CharSerializer(BasicSerializer):
-    is_nullable = False
-    java_class = BASE + "CharSerializer"
-    name, arrow_type, fixed_length = "Character", pa.string(), 2
-
-    def emit(self, program: Program) -> None:
-        program.char()
+class CharSerializer(BasicSerializer, package=BASE):
+    name, layout, fixed_length, is_nullable = "Character", CHAR, 2, False
 
     def hash_code(self, value: Any) -> int | None:
         # A char of Java is one UTF-16 unit.
@@ -161,12 +150,8 @@ class CharSerializer(BasicSerializer):
         return None if code is None else code.to_bytes(2, "big")
 
 
-class StringSerializer(BasicSerializer):
-    java_class = BASE + "StringSerializer"
-    name, arrow_type = "String", pa.string()
-
-    def emit(self, program: Program) -> None:
-        program.string()
+class StringSerializer(BasicSerializer, package=BASE):
+    name, layout = "String", STRING
 
     def hash_code(self, value: Any) -> int | None:
         return hash_string(value) if isinstance(value, str) else None
@@ -175,27 +160,20 @@ class StringSerializer(BasicSerializer):
         return encode_string(value, 1) if isinstance(value, str) else None
 
 
-class StringValueSerializer(StringSerializer):
+class StringValueSerializer(StringSerializer, package=BASE):
     """A mutable string; its count is that of the units, without a number for null."""
 
-    java_class = BASE + "StringValueSerializer"
     name = "StringValue"
-
-    def emit(self, program: Program) -> None:
-        program.string(nullable=False)
+    layout = ScalarLayout(pa.string(), lambda program: program.string(nullable=False))
 
     def encode(self, value: Any) -> bytes | None:
         return encode_string(value, 0) if isinstance(value, str) else None
 
 
-class BigIntSerializer(BasicSerializer):
+class BigIntSerializer(BasicSerializer, package=BASE):
     """A `BigInteger` of any size, shown as decimal text."""
 
-    java_class = BASE + "BigIntSerializer"
-    name, arrow_type = "BigInteger", pa.string()
-
-    def emit(self, program: Program) -> None:
-        program.big_integer()
+    name, layout = "BigInteger", ScalarLayout(pa.string(), Program.big_integer)
 
     def hash_code(self, value: Any) -> int | None:
         try:
@@ -204,14 +182,10 @@ class BigIntSerializer(BasicSerializer):
             return None
 
 
-class BigDecSerializer(BasicSerializer):
+class BigDecSerializer(BasicSerializer, package=BASE):
     """A `BigDecimal` of any size and scale, shown as decimal text."""
 
-    java_class = BASE + "BigDecSerializer"
-    name, arrow_type = "BigDecimal", pa.string()
-
-    def emit(self, program: Program) -> None:
-        program.big_decimal()
+    name, layout = "BigDecimal", ScalarLayout(pa.string(), Program.big_decimal)
 
     def hash_code(self, value: Any) -> int | None:
         return hash_big_decimal(value) if isinstance(value, str) else None
@@ -220,9 +194,11 @@ class BigDecSerializer(BasicSerializer):
 class NothingSerializer(BasicSerializer):
     """One byte that carries nothing; the value is null."""
 
-    arrow_type = pa.string()
     padding: ClassVar[int] = 1
     fill: ClassVar[int] = 0
+
+    def arrow(self) -> pa.DataType:
+        return pa.string()
 
     def emit(self, program: Program) -> None:
         if self.padding:
@@ -230,130 +206,88 @@ class NothingSerializer(BasicSerializer):
         program.null()
 
 
-class VoidSerializer(NothingSerializer):
-    java_class = BASE + "VoidSerializer"
+class VoidSerializer(NothingSerializer, package=BASE):
     name, fixed_length = "Void", 1
 
 
-class NullValueSerializer(NothingSerializer):
-    java_class = BASE + "NullValueSerializer"
+class NullValueSerializer(NothingSerializer, package=BASE):
     name, fixed_length, padding = "NullValue", 0, 0
 
 
-class VoidNamespaceSerializer(NothingSerializer):
+class VoidNamespaceSerializer(NothingSerializer, package="org.apache.flink.runtime.state."):
     """The namespace of states without windows. `getLength()` is 0, yet one byte is written."""
 
-    java_class = "org.apache.flink.runtime.state.VoidNamespaceSerializer"
     name, fixed_length = "VoidNamespace", 0  # as Flink states it: so it never makes a RocksDB key ambiguous
 
     def encode(self, value: Any) -> bytes | None:
         return b"\0" if value is None else None
 
 
-class Tuple0Serializer(NothingSerializer):
-    java_class = "org.apache.flink.api.java.typeutils.runtime.Tuple0Serializer"
+class Tuple0Serializer(NothingSerializer, package="org.apache.flink.api.java.typeutils.runtime."):
     name, fixed_length, fill = "Tuple0", 1, 42
 
 
-class BytePrimitiveArraySerializer(BasicSerializer):
-    java_class = BASE + "array.BytePrimitiveArraySerializer"
-    name, arrow_type = "byte[]", pa.binary()
-
-    def emit(self, program: Program) -> None:
-        program.blob()
+class BytePrimitiveArraySerializer(BasicSerializer, package=BASE + "array."):
+    name, layout = "byte[]", BLOB
 
 
-class PrimitiveArraySerializer(BasicSerializer):
-    """An array of primitives, which is copied in bulk; each primitive has a subclass."""
-
-    width: ClassVar[Literal[1, 2, 4, 8]]
-
-    def emit(self, program: Program) -> None:
-        program.primitives(self.width)
+class BooleanPrimitiveArraySerializer(BasicSerializer, package=BASE + "array."):
+    # Arrow's booleans are bits: they cannot be copied in bulk.
+    name, layout = "boolean[]", ListLayout(BOOLEAN)
 
 
-class BooleanPrimitiveArraySerializer(PrimitiveArraySerializer):
-    java_class = BASE + "array.BooleanPrimitiveArraySerializer"
-    name, arrow_type, width = "boolean[]", pa.list_(pa.bool_()), 1
-
-    def emit(self, program: Program) -> None:
-        # Arrow's booleans are bits: they cannot be copied in bulk.
-        with program.list():
-            program.boolean()
+class ShortPrimitiveArraySerializer(BasicSerializer, package=BASE + "array."):
+    name, layout = "short[]", numbers(pa.int16(), 2)
 
 
-class ShortPrimitiveArraySerializer(PrimitiveArraySerializer):
-    java_class = BASE + "array.ShortPrimitiveArraySerializer"
-    name, arrow_type, width = "short[]", pa.list_(pa.int16()), 2
+class IntPrimitiveArraySerializer(BasicSerializer, package=BASE + "array."):
+    name, layout = "int[]", INTS
 
 
-class IntPrimitiveArraySerializer(PrimitiveArraySerializer):
-    java_class = BASE + "array.IntPrimitiveArraySerializer"
-    name, arrow_type, width = "int[]", pa.list_(pa.int32()), 4
+class LongPrimitiveArraySerializer(BasicSerializer, package=BASE + "array."):
+    name, layout = "long[]", numbers(pa.int64(), 8)
 
 
-class LongPrimitiveArraySerializer(PrimitiveArraySerializer):
-    java_class = BASE + "array.LongPrimitiveArraySerializer"
-    name, arrow_type, width = "long[]", pa.list_(pa.int64()), 8
+class FloatPrimitiveArraySerializer(BasicSerializer, package=BASE + "array."):
+    name, layout = "float[]", numbers(pa.float32(), 4)
 
 
-class FloatPrimitiveArraySerializer(PrimitiveArraySerializer):
-    java_class = BASE + "array.FloatPrimitiveArraySerializer"
-    name, arrow_type, width = "float[]", pa.list_(pa.float32()), 4
+class DoublePrimitiveArraySerializer(BasicSerializer, package=BASE + "array."):
+    name, layout = "double[]", numbers(pa.float64(), 8)
 
 
-class DoublePrimitiveArraySerializer(PrimitiveArraySerializer):
-    java_class = BASE + "array.DoublePrimitiveArraySerializer"
-    name, arrow_type, width = "double[]", pa.list_(pa.float64()), 8
+class CharPrimitiveArraySerializer(BasicSerializer, package=BASE + "array."):
+    name, layout = "char[]", ListLayout(CHAR)
 
 
-class CharPrimitiveArraySerializer(PrimitiveArraySerializer):
-    java_class = BASE + "array.CharPrimitiveArraySerializer"
-    name, arrow_type = "char[]", pa.list_(pa.string())
-
-    def emit(self, program: Program) -> None:
-        with program.list():
-            program.char()
+class StringArraySerializer(BasicSerializer, package=BASE + "array."):
+    name, layout = "String[]", ListLayout(STRING)
 
 
-class StringArraySerializer(BasicSerializer):
-    java_class = BASE + "array.StringArraySerializer"
-    name, arrow_type = "String[]", pa.list_(pa.string())
-
-    def emit(self, program: Program) -> None:
-        with program.list():
-            program.string()
-
-
-class BooleanValueSerializer(BooleanSerializer):
+class BooleanValueSerializer(BooleanSerializer, package=BASE):
     """A mutable boolean, whose `hashCode` is 1 or 0."""
 
-    java_class = BASE + "BooleanValueSerializer"
     name = "BooleanValue"
 
     def hash_code(self, value: Any) -> int | None:
         return int(value) if isinstance(value, bool) else None
 
 
-class ByteValueSerializer(ByteSerializer):
-    java_class = BASE + "ByteValueSerializer"
+class ByteValueSerializer(ByteSerializer, package=BASE):
     name = "ByteValue"
 
 
-class ShortValueSerializer(ShortSerializer):
-    java_class = BASE + "ShortValueSerializer"
+class ShortValueSerializer(ShortSerializer, package=BASE):
     name = "ShortValue"
 
 
-class IntValueSerializer(IntSerializer):
-    java_class = BASE + "IntValueSerializer"
+class IntValueSerializer(IntSerializer, package=BASE):
     name = "IntValue"
 
 
-class LongValueSerializer(LongSerializer):
+class LongValueSerializer(LongSerializer, package=BASE):
     """A mutable long, whose `hashCode` is 43 more than that of `Long`."""
 
-    java_class = BASE + "LongValueSerializer"
     name = "LongValue"
 
     def hash_code(self, value: Any) -> int | None:
@@ -361,15 +295,13 @@ class LongValueSerializer(LongSerializer):
         return None if code is None else _int32(code + 43)
 
 
-class FloatValueSerializer(FloatSerializer):
-    java_class = BASE + "FloatValueSerializer"
+class FloatValueSerializer(FloatSerializer, package=BASE):
     name = "FloatValue"
 
 
-class DoubleValueSerializer(DoubleSerializer):
+class DoubleValueSerializer(DoubleSerializer, package=BASE):
     """A mutable double, whose `hashCode` is 31 more than that of `Double`."""
 
-    java_class = BASE + "DoubleValueSerializer"
     name = "DoubleValue"
 
     def hash_code(self, value: Any) -> int | None:
@@ -377,8 +309,7 @@ class DoubleValueSerializer(DoubleSerializer):
         return None if code is None else _int32(code + 31)
 
 
-class CharValueSerializer(CharSerializer):
-    java_class = BASE + "CharValueSerializer"
+class CharValueSerializer(CharSerializer, package=BASE):
     name = "CharValue"
 
 

@@ -35,12 +35,10 @@ _MAX_ENUM_IDS = 4096  # constants are a jump table by id
 
 
 @dataclass(frozen=True)
-class OptionSerializer(Serializer):
+class OptionSerializer(Serializer, package=SCALA):
     """An `Option`: the element, or null for `None`."""
 
     element: Serializer
-
-    java_class = SCALA + "OptionSerializer"
 
     @property
     def type_name(self) -> str:
@@ -58,7 +56,6 @@ class OptionSerializer(Serializer):
             self.element.emit(program)
 
 
-@dataclass(frozen=True)
 class ScalaEitherSerializer(EitherSerializer):
     java_class = SCALA + "EitherSerializer"
 
@@ -67,11 +64,8 @@ class ScalaEitherSerializer(EitherSerializer):
         return f"Either[{self.left.type_name}, {self.right.type_name}]"
 
 
-@dataclass(frozen=True)
-class TrySerializer(EitherSerializer):
+class TrySerializer(EitherSerializer, package=SCALA):
     """`left` is the value of a `Success`, `right` the throwable of a `Failure`."""
-
-    java_class = SCALA + "TrySerializer"
 
     @property
     def type_name(self) -> str:
@@ -82,22 +76,16 @@ class TrySerializer(EitherSerializer):
         return StructLayout(("success", self.left), ("failure", self.right))
 
 
-@dataclass(frozen=True)
-class TraversableSerializer(GenericArraySerializer):
+class TraversableSerializer(GenericArraySerializer, package=SCALA):
     """`component_class` is the Scala source of the `CanBuildFrom` that builds the collection."""
-
-    java_class = SCALA + "TraversableSerializer"
 
     @property
     def type_name(self) -> str:
         return f"Traversable[{self.element.type_name}]"
 
 
-@dataclass(frozen=True)
-class ScalaCaseClassSerializer(TupleSerializer):
+class ScalaCaseClassSerializer(TupleSerializer, package=SCALA):
     """A case class, tuples among them."""
-
-    java_class = SCALA + "ScalaCaseClassSerializer"
 
     @property
     def type_name(self) -> str:
@@ -115,13 +103,12 @@ class ScalaCaseClassSerializer(TupleSerializer):
 
 
 @dataclass(frozen=True)
-class EnumValueSerializer(Serializer):
+class EnumValueSerializer(Serializer, package=SCALA):
     """A constant of an `Enumeration`: its name; the id itself where ids are negative or too large for a table."""
 
     enumeration: str
     constants: tuple[tuple[str, int], ...]
 
-    java_class = SCALA + "EnumValueSerializer"
     fixed_length = 4
 
     @property
@@ -151,10 +138,9 @@ class EnumValueSerializer(Serializer):
         return ids[0].to_bytes(4, "big") if self._is_tabulated and len(ids) == 1 else None
 
 
-class UnitSerializer(NothingSerializer):
+class UnitSerializer(NothingSerializer, package=SCALA):
     """`()`, which one byte stands for."""
 
-    java_class = SCALA + "UnitSerializer"
     name, fixed_length = "Unit", 1
 
 

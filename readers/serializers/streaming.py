@@ -30,7 +30,7 @@ from readers.serializers.base import Serializer
 from readers.serializers.jsontree import json_of, json_text
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import BOOLEAN, StructLayout, StructSerializer
+from readers.serializers.struct import BOOLEAN, ScalarLayout, StructLayout, StructSerializer
 
 STREAMING = "org.apache.flink.streaming."
 
@@ -59,12 +59,10 @@ _STREAM_ELEMENTS: dict[int, tuple[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class StreamElementSerializer(Serializer):
+class StreamElementSerializer(Serializer, package=STREAMING + "runtime.streamrecord."):
     """A record with or without a timestamp, or a watermark, status or marker; `details` are null for records."""
 
     value: Serializer
-
-    java_class = STREAMING + "runtime.streamrecord.StreamElementSerializer"
 
     @property
     def type_name(self) -> str:
@@ -135,13 +133,12 @@ def _emit_detail(program: Program, name: str, *, first: bool) -> None:
 
 
 @dataclass(frozen=True)
-class UnionSerializer(StructSerializer):
+class UnionSerializer(StructSerializer, package=STREAMING + "api.datastream.CoGroupedStreams$"):
     """An element of one of two joined streams: a struct with one side null."""
 
     one: Serializer
     two: Serializer
 
-    java_class = STREAMING + "api.datastream.CoGroupedStreams$UnionSerializer"
     name = "TaggedUnion"
 
     @property
@@ -157,12 +154,11 @@ class UnionSerializer(StructSerializer):
 
 
 @dataclass(frozen=True)
-class BufferEntrySerializer(StructSerializer):
+class BufferEntrySerializer(StructSerializer, package=STREAMING + "api.operators.co.IntervalJoinOperator$"):
     """An element that waits for the elements of the other stream."""
 
     element: Serializer
 
-    java_class = STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializer"
     name = "BufferEntry"
 
     @property
@@ -181,14 +177,10 @@ class JavaLeaf:
         return self
 
 
-class JavaSerializer(BasicSerializer):
+class JavaSerializer(BasicSerializer, package="org.apache.flink.runtime.state."):
     """Any `java.io.Serializable`, shown as JSON text."""
 
-    java_class = "org.apache.flink.runtime.state.JavaSerializer"
-    name, arrow_type = "Serializable", pa.string()
-
-    def emit(self, program: Program) -> None:
-        program.python(JavaLeaf())
+    name, layout = "Serializable", ScalarLayout(pa.string(), lambda program: program.python(JavaLeaf()))
 
 
 SNAPSHOTS: dict[str, SnapshotBody] = {

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
@@ -125,17 +125,29 @@ class AbsentLayout:
         program.null()
 
 
-# Fields without a serializer of their own: Flink writes them with `DataOutput`.
-BOOLEAN = ScalarLayout(pa.bool_(), Program.boolean)
-SHORT = ScalarLayout(pa.int16(), lambda program: program.fixed(2))
-INT = ScalarLayout(pa.int32(), lambda program: program.fixed(4))
-LONG = ScalarLayout(pa.int64(), lambda program: program.fixed(8))
-MILLISECONDS = ScalarLayout(pa.timestamp("ms"), lambda program: program.fixed(8))
+def number(arrow_type: pa.DataType, width: Literal[1, 2, 4, 8]) -> ScalarLayout:
+    """Return the layout of a number of `width` bytes."""
+    return ScalarLayout(arrow_type, lambda program: program.fixed(width))
+
+
+def numbers(arrow_type: pa.DataType, width: Literal[1, 2, 4, 8]) -> ScalarLayout:
+    """Return the layout of an array of numbers, which is copied in bulk."""
+    return ScalarLayout(pa.list_(arrow_type), lambda program: program.primitives(width))
+
+
+BOOLEAN, CHAR = ScalarLayout(pa.bool_(), Program.boolean), ScalarLayout(pa.string(), Program.char)
+BYTE, SHORT, INT, LONG = (
+    number(pa.int8(), 1),
+    number(pa.int16(), 2),
+    number(pa.int32(), 4),
+    number(pa.int64(), 8),
+)
+FLOAT, DOUBLE, MILLISECONDS = number(pa.float32(), 4), number(pa.float64(), 8), number(pa.timestamp("ms"), 8)
 # Timers sort by their bytes, so Flink inverts the sign bit.
 SORTED_MILLISECONDS = ScalarLayout(pa.timestamp("ms"), Program.flipped)
-STRING = ScalarLayout(pa.string(), lambda program: program.string())
-UTF = ScalarLayout(pa.string(), Program.utf)
-INTS = ScalarLayout(pa.list_(pa.int32()), lambda program: program.primitives(4))
+STRING, UTF = ScalarLayout(pa.string(), Program.string), ScalarLayout(pa.string(), Program.utf)
+TEXT, BLOB = ScalarLayout(pa.string(), Program.text), ScalarLayout(pa.binary(), Program.blob)
+INTS = numbers(pa.int32(), 4)
 
 
 class StructSerializer(Serializer):

@@ -25,6 +25,7 @@ from readers.decode.program import Program
 from readers.keygroups import hash_instant, hash_local_date, hash_long
 from readers.serializers.primitives import BASE, BasicSerializer, simple
 from readers.serializers.snapshot import SnapshotBody
+from readers.serializers.struct import ScalarLayout
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # columns carry no zone
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -38,12 +39,8 @@ class BoundedSerializer(BasicSerializer):
         return True
 
 
-class DateSerializer(BasicSerializer):
-    java_class = BASE + "DateSerializer"
-    name, arrow_type, fixed_length = "java.util.Date", pa.timestamp("ms"), 8
-
-    def emit(self, program: Program) -> None:
-        program.millis()
+class DateSerializer(BasicSerializer, package=BASE):
+    name, layout, fixed_length = "java.util.Date", ScalarLayout(pa.timestamp("ms"), Program.millis), 8
 
     def hash_code(self, value: Any) -> int | None:
         microseconds = _microseconds(value)
@@ -51,22 +48,16 @@ class DateSerializer(BasicSerializer):
         return None if microseconds is None or microseconds % 1000 else hash_long(microseconds // 1000)
 
 
-class SqlDateSerializer(DateSerializer):
-    java_class = BASE + "SqlDateSerializer"
+class SqlDateSerializer(DateSerializer, package=BASE):
     name = "java.sql.Date"
 
 
-class SqlTimeSerializer(DateSerializer):
-    java_class = BASE + "SqlTimeSerializer"
+class SqlTimeSerializer(DateSerializer, package=BASE):
     name = "java.sql.Time"
 
 
-class SqlTimestampSerializer(BoundedSerializer):
-    java_class = BASE + "SqlTimestampSerializer"
-    name, arrow_type, fixed_length = "java.sql.Timestamp", pa.timestamp("ns"), 12
-
-    def emit(self, program: Program) -> None:
-        program.timestamp()
+class SqlTimestampSerializer(BoundedSerializer, package=BASE):
+    name, layout, fixed_length = "java.sql.Timestamp", ScalarLayout(pa.timestamp("ns"), Program.timestamp), 12
 
     def hash_code(self, value: Any) -> int | None:
         """Return the hash of the milliseconds, which is that of `java.util.Date`."""
@@ -74,12 +65,8 @@ class SqlTimestampSerializer(BoundedSerializer):
         return None if microseconds is None else hash_long(microseconds // 1000)
 
 
-class InstantSerializer(BoundedSerializer):
-    java_class = BASE + "InstantSerializer"
-    name, arrow_type, fixed_length = "Instant", pa.timestamp("ns"), 12
-
-    def emit(self, program: Program) -> None:
-        program.instant()
+class InstantSerializer(BoundedSerializer, package=BASE):
+    name, layout, fixed_length = "Instant", ScalarLayout(pa.timestamp("ns"), Program.instant), 12
 
     def hash_code(self, value: Any) -> int | None:
         microseconds = _microseconds(value)
@@ -88,12 +75,8 @@ class InstantSerializer(BoundedSerializer):
         return hash_instant(microseconds // 1_000_000, microseconds % 1_000_000 * 1000)
 
 
-class LocalDateSerializer(BoundedSerializer):
-    java_class = BASE + "LocalDateSerializer"
-    name, arrow_type, fixed_length = "LocalDate", pa.date32(), 6
-
-    def emit(self, program: Program) -> None:
-        program.local_date()
+class LocalDateSerializer(BoundedSerializer, package=BASE):
+    name, layout, fixed_length = "LocalDate", ScalarLayout(pa.date32(), Program.local_date), 6
 
     def hash_code(self, value: Any) -> int | None:
         # A datetime is a date to Python.
@@ -102,23 +85,19 @@ class LocalDateSerializer(BoundedSerializer):
         return hash_local_date(value.year, value.month, value.day)
 
 
-class LocalTimeSerializer(BasicSerializer):
-    java_class = BASE + "LocalTimeSerializer"
-    name, arrow_type, fixed_length = "LocalTime", pa.time64("ns"), 7
-
-    def emit(self, program: Program) -> None:
-        program.local_time()
+class LocalTimeSerializer(BasicSerializer, package=BASE):
+    name, layout, fixed_length = "LocalTime", ScalarLayout(pa.time64("ns"), Program.local_time), 7
 
     def hash_code(self, value: Any) -> int | None:
         return _hash_time(value) if isinstance(value, datetime.time) and value.tzinfo is None else None
 
 
-class LocalDateTimeSerializer(BoundedSerializer):
-    java_class = BASE + "LocalDateTimeSerializer"
-    name, arrow_type, fixed_length = "LocalDateTime", pa.timestamp("ns"), 13
-
-    def emit(self, program: Program) -> None:
-        program.local_date_time()
+class LocalDateTimeSerializer(BoundedSerializer, package=BASE):
+    name, layout, fixed_length = (
+        "LocalDateTime",
+        ScalarLayout(pa.timestamp("ns"), Program.local_date_time),
+        13,
+    )
 
     def hash_code(self, value: Any) -> int | None:
         if _microseconds(value) is None:
@@ -135,27 +114,16 @@ def _hash_time(value: datetime.time) -> int:
 def _microseconds(value: Any) -> int | None:
     """Return the microseconds since the epoch of a zone-less datetime; None for any other value."""
     # The timestamps of pandas are datetimes with nanoseconds beside the microseconds.
-    if (
-        not isinstance(value, datetime.datetime)
-        or value.tzinfo is not None
-        or getattr(value, "nanosecond", False)
-    ):
-        return None
-    return (value - _EPOCH) // _MICROSECOND
+    is_plain = isinstance(value, datetime.datetime) and value.tzinfo is None
+    return (value - _EPOCH) // _MICROSECOND if is_plain and not getattr(value, "nanosecond", 0) else None
 
 
 SNAPSHOTS: dict[str, SnapshotBody] = dict(
     map(
         simple,
         (
-            DateSerializer,
-            SqlDateSerializer,
-            SqlTimeSerializer,
-            SqlTimestampSerializer,
-            InstantSerializer,
-            LocalDateSerializer,
-            LocalTimeSerializer,
-            LocalDateTimeSerializer,
+            DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer, InstantSerializer,
+            LocalDateSerializer, LocalTimeSerializer, LocalDateTimeSerializer,
         ),
     )
-)
+)  # fmt: skip

@@ -18,9 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from readers.decode.program import Program
 from readers.serializers.base import Serializer
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, simple_body
@@ -67,29 +64,24 @@ class TransactionsSerializer(StructSerializer):
         )
 
 
-class TransactionStateSerializer(StructSerializer, BasicSerializer):
+class TransactionStateSerializer(StructSerializer, BasicSerializer, package=_KAFKA + "FlinkKafkaProducer$"):
     """A transaction of a Kafka producer; without an id the producer is not transactional."""
 
-    java_class = _KAFKA + "FlinkKafkaProducer$TransactionStateSerializer"
     name = "KafkaTransactionState"
     layout = StructLayout(("transactional_id", OptionalLayout(UTF)), ("producer_id", LONG), ("epoch", SHORT))
 
 
-class ContextStateSerializer(BasicSerializer):
+class ContextStateSerializer(BasicSerializer, package=_KAFKA + "FlinkKafkaProducer$"):
     """The ids that a Kafka producer uses for its transactions."""
 
-    java_class = _KAFKA + "FlinkKafkaProducer$ContextStateSerializer"
-    name, arrow_type = "KafkaTransactionContext", pa.list_(pa.string())
-
-    def emit(self, program: Program) -> None:
-        with program.list():
-            program.utf()
+    name, layout = "KafkaTransactionContext", ListLayout(UTF)
 
 
-class NextTransactionalIdHintSerializer(StructSerializer, BasicSerializer):
+class NextTransactionalIdHintSerializer(
+    StructSerializer, BasicSerializer, package=_KAFKA + "FlinkKafkaProducer$"
+):
     """The ids that a Kafka producer may take when it starts with another parallelism."""
 
-    java_class = _KAFKA + "FlinkKafkaProducer$NextTransactionalIdHintSerializer"
     name, fixed_length = "NextTransactionalIdHint", 12
     layout = StructLayout(("next_free_transactional_id", LONG), ("last_parallelism", INT))
 

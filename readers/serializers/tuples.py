@@ -29,14 +29,12 @@ ROW_KINDS = ["+I", "-U", "+U", "-D"]
 
 
 @dataclass(frozen=True)
-class TupleSerializer(StructSerializer, RecordSerializer):
+class TupleSerializer(StructSerializer, RecordSerializer, package=RUNTIME):
     """One of `Tuple1` to `Tuple25`."""
 
     tuple_class: str
     fields: tuple[Serializer, ...]
     names: tuple[str, ...] = ()
-
-    java_class = RUNTIME + "TupleSerializer"
 
     @property
     def layout(self) -> StructLayout:
@@ -72,14 +70,12 @@ class TupleSerializer(StructSerializer, RecordSerializer):
 
 
 @dataclass(frozen=True)
-class RowSerializer(RecordSerializer):
+class RowSerializer(RecordSerializer, package=RUNTIME):
     """A row by position: the names of named rows are not in the savepoint."""
 
     fields: tuple[Serializer, ...]
     has_row_kind: bool = True
     names: tuple[str, ...] = ()
-
-    java_class = RUNTIME + "RowSerializer"
 
     @property
     def width(self) -> int:
@@ -121,13 +117,12 @@ class RowSerializer(RecordSerializer):
 
 
 @dataclass(frozen=True)
-class EitherSerializer(StructSerializer):
+class EitherSerializer(StructSerializer, package=RUNTIME):
     """A value of one of two types: a struct with one side null."""
 
     left: Serializer
     right: Serializer
 
-    java_class = RUNTIME + "EitherSerializer"
     name = "Either"
 
     @property
@@ -150,12 +145,11 @@ class EitherSerializer(StructSerializer):
 
 
 @dataclass(frozen=True)
-class CRowSerializer(StructSerializer):
+class CRowSerializer(StructSerializer, package="org.apache.flink.table.runtime.types."):
     """A row of the SQL planner before 1.14, with a flag: False retracts the row."""
 
     row: Serializer
 
-    java_class = "org.apache.flink.table.runtime.types.CRowSerializer"
     name = "CRow"
 
     @property

@@ -20,20 +20,9 @@ from typing import Any
 import pyarrow as pa
 
 from readers.decode.program import Program
+from readers.serializers import primitives
 from readers.serializers.base import OpaqueSerializer, Serializer
-from readers.serializers.primitives import (
-    BASE,
-    BooleanValueSerializer,
-    ByteValueSerializer,
-    CharValueSerializer,
-    DoubleValueSerializer,
-    FloatValueSerializer,
-    IntValueSerializer,
-    LongValueSerializer,
-    NothingSerializer,
-    ShortValueSerializer,
-    StringValueSerializer,
-)
+from readers.serializers.primitives import BASE, NothingSerializer
 from readers.serializers.snapshot import SnapshotBody
 from readers.serializers.tuples import RUNTIME
 
@@ -46,12 +35,10 @@ class WrittenNullValueSerializer(NothingSerializer):
 
 
 @dataclass(frozen=True)
-class ValueSerializer(Serializer):
+class ValueSerializer(Serializer, package=RUNTIME):
     """A value class of Flink, whose bytes are those of the class's own serializer."""
 
     plain: Serializer
-
-    java_class = RUNTIME + "ValueSerializer"
 
     @property
     def type_name(self) -> str:
@@ -74,11 +61,8 @@ class ValueSerializer(Serializer):
         return self.plain.encode(value)
 
 
-@dataclass(frozen=True)
-class CopyableValueSerializer(ValueSerializer):
+class CopyableValueSerializer(ValueSerializer, package=RUNTIME):
     """A value class that can be copied as bytes; `getLength` is the class's `getBinaryLength`."""
-
-    java_class = RUNTIME + "CopyableValueSerializer"
 
     @property
     def fixed_length(self) -> int:  # type: ignore[override]  # derived here
@@ -100,9 +84,10 @@ def _value_body(serializer: type[ValueSerializer]) -> SnapshotBody:
 VALUES: dict[str, Serializer] = {
     "org.apache.flink.types." + plain.name: plain
     for plain in (
-        BooleanValueSerializer(), ByteValueSerializer(), ShortValueSerializer(), IntValueSerializer(),
-        LongValueSerializer(), FloatValueSerializer(), DoubleValueSerializer(), CharValueSerializer(),
-        StringValueSerializer(), WrittenNullValueSerializer(),
+        primitives.BooleanValueSerializer(), primitives.ByteValueSerializer(), primitives.ShortValueSerializer(),
+        primitives.IntValueSerializer(), primitives.LongValueSerializer(), primitives.FloatValueSerializer(),
+        primitives.DoubleValueSerializer(), primitives.CharValueSerializer(), primitives.StringValueSerializer(),
+        WrittenNullValueSerializer(),
     )
 }  # fmt: skip
 

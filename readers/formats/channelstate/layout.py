@@ -53,6 +53,7 @@ from readers.metadata import ChannelOffsets, ChannelStateHandle, OperatorState
 from readers.serializers.base import Problem, Serializer
 from readers.serializers.primitives import BasicSerializer, StringSerializer
 from readers.serializers.streaming import StreamElementSerializer
+from readers.serializers.struct import ScalarLayout
 from readers.storage.location import SavepointLocation
 
 # Of larger channel state, channels are read one by one, and records cut in two are fragments.
@@ -71,10 +72,7 @@ class InFlightBytesSerializer(BasicSerializer):
     """A record of unknown type: all of its bytes."""
 
     java_class = "?"
-    name, arrow_type = "?", pa.binary()
-
-    def emit(self, program: Program) -> None:
-        program.rest()
+    name, layout = "?", ScalarLayout(pa.binary(), Program.rest)
 
     def problems(self) -> Iterator[Problem]:
         yield Problem(

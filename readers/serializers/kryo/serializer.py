@@ -126,13 +126,11 @@ class KryoLeaf:
 
 
 @dataclass(frozen=True)
-class KryoSerializer(Serializer):
+class KryoSerializer(Serializer, package="org.apache.flink.api.java.typeutils.runtime.kryo."):
     """An object that Kryo wrote; `settings.version` is 0 where it is not known."""
 
     type_class: str
     settings: KryoSettings
-
-    java_class = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer"
 
     @property
     def type_name(self) -> str:

@@ -19,30 +19,8 @@ from collections.abc import Callable
 
 from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.javaio import JavaEnum, JavaObject, JavaValue
-from readers.serializers.table.logicaltypes import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    INTERVAL_DAY,
-    INTERVAL_YEAR,
-    SMALLINT,
-    TIME,
-    TINYINT,
-    ArrayType,
-    BytesType,
-    LogicalType,
-    MapType,
-    MultisetType,
-    NullType,
-    RawType,
-    RowType,
-    TextType,
-    decimal_type,
-    timestamp_type,
-)
+from readers.serializers.table import logicaltypes
+from readers.serializers.table.logicaltypes import BytesType, LogicalType, RawType, RowType
 
 _MAX_DEPTH = 32  # of types in types: a Java object may hold itself
 _MAX_LENGTH = 2**31 - 1  # VARCHAR of this length is called STRING
@@ -125,7 +103,7 @@ def _raw(value: JavaObject, _depth: int) -> LogicalType:
 
 
 def _multiset(value: JavaObject, depth: int) -> LogicalType:
-    return MultisetType(logical_type_of(value.field("elementType"), depth), INT)
+    return logicaltypes.MultisetType(logical_type_of(value.field("elementType"), depth), logicaltypes.INT)
 
 
 def _zoned(value: JavaObject, _depth: int) -> LogicalType:
@@ -138,32 +116,34 @@ def _sized(name: str, unlimited: str, value: JavaObject) -> str:
 
 
 _ROOTS: dict[str, Callable[[JavaObject, int], LogicalType]] = {
-    "CHAR": lambda value, _: TextType(_sized("CHAR", "CHAR", value)),
-    "VARCHAR": lambda value, _: TextType(_sized("VARCHAR", "STRING", value)),
-    "BOOLEAN": lambda _value, _: BOOLEAN,
+    "CHAR": lambda value, _: logicaltypes.TextType(_sized("CHAR", "CHAR", value)),
+    "VARCHAR": lambda value, _: logicaltypes.TextType(_sized("VARCHAR", "STRING", value)),
+    "BOOLEAN": lambda _value, _: logicaltypes.BOOLEAN,
     "BINARY": lambda value, _: BytesType(_sized("BINARY", "BINARY", value)),
     "VARBINARY": lambda value, _: BytesType(_sized("VARBINARY", "BYTES", value)),
-    "DECIMAL": lambda value, _: decimal_type(_int_field(value, "precision"), _int_field(value, "scale")),
-    "TINYINT": lambda _value, _: TINYINT,
-    "SMALLINT": lambda _value, _: SMALLINT,
-    "INTEGER": lambda _value, _: INT,
-    "BIGINT": lambda _value, _: BIGINT,
-    "FLOAT": lambda _value, _: FLOAT,
-    "DOUBLE": lambda _value, _: DOUBLE,
-    "DATE": lambda _value, _: DATE,
-    "TIME_WITHOUT_TIME_ZONE": lambda _value, _: TIME,
-    "TIMESTAMP_WITHOUT_TIME_ZONE": lambda value, _: timestamp_type(
+    "DECIMAL": lambda value, _: logicaltypes.decimal_type(
+        _int_field(value, "precision"), _int_field(value, "scale")
+    ),
+    "TINYINT": lambda _value, _: logicaltypes.TINYINT,
+    "SMALLINT": lambda _value, _: logicaltypes.SMALLINT,
+    "INTEGER": lambda _value, _: logicaltypes.INT,
+    "BIGINT": lambda _value, _: logicaltypes.BIGINT,
+    "FLOAT": lambda _value, _: logicaltypes.FLOAT,
+    "DOUBLE": lambda _value, _: logicaltypes.DOUBLE,
+    "DATE": lambda _value, _: logicaltypes.DATE,
+    "TIME_WITHOUT_TIME_ZONE": lambda _value, _: logicaltypes.TIME,
+    "TIMESTAMP_WITHOUT_TIME_ZONE": lambda value, _: logicaltypes.timestamp_type(
         "TIMESTAMP", _int_field(value, "precision")
     ),
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": lambda value, _: timestamp_type(
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": lambda value, _: logicaltypes.timestamp_type(
         "TIMESTAMP_LTZ", _int_field(value, "precision")
     ),
     "TIMESTAMP_WITH_TIME_ZONE": _zoned,
-    "INTERVAL_YEAR_MONTH": lambda _value, _: INTERVAL_YEAR,
-    "INTERVAL_DAY_TIME": lambda _value, _: INTERVAL_DAY,
-    "ARRAY": lambda value, depth: ArrayType(logical_type_of(value.field("elementType"), depth)),
+    "INTERVAL_YEAR_MONTH": lambda _value, _: logicaltypes.INTERVAL_YEAR,
+    "INTERVAL_DAY_TIME": lambda _value, _: logicaltypes.INTERVAL_DAY,
+    "ARRAY": lambda value, depth: logicaltypes.ArrayType(logical_type_of(value.field("elementType"), depth)),
     "MULTISET": _multiset,
-    "MAP": lambda value, depth: MapType(
+    "MAP": lambda value, depth: logicaltypes.MapType(
         logical_type_of(value.field("keyType"), depth), logical_type_of(value.field("valueType"), depth)
     ),
     "ROW": lambda value, depth: _members(value, "fields", depth),
@@ -171,5 +151,5 @@ _ROOTS: dict[str, Callable[[JavaObject, int], LogicalType]] = {
     "DISTINCT_TYPE": _distinct,
     "RAW": _raw,
     "ANY": _raw,  # its name in 1.9
-    "NULL": lambda _value, _: NullType(),
+    "NULL": lambda _value, _: logicaltypes.NullType(),
 }

@@ -38,44 +38,21 @@ from readers.decode.program import Program
 from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.javaio import JavaObject, JavaValue, read_object
 from readers.keygroups import hash_binary_row
+from readers.serializers import primitives
 from readers.serializers.base import Problem, RecordSerializer, Serializer
 from readers.serializers.containers import MapSerializer, NullableSerializer
-from readers.serializers.primitives import (
-    BasicSerializer,
-    BooleanSerializer,
-    BytePrimitiveArraySerializer,
-    ByteSerializer,
-    DoubleSerializer,
-    FloatSerializer,
-    IntSerializer,
-    LongSerializer,
-    NothingSerializer,
-    ShortSerializer,
-)
+from readers.serializers.primitives import BasicSerializer, NothingSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import LONG, ListLayout, StructLayout, StructSerializer
+from readers.serializers.struct import LONG, TEXT, ListLayout, ScalarLayout, StructLayout, StructSerializer
+from readers.serializers.table import logicaltypes
 from readers.serializers.table.javatypes import logical_type_of, nullability_of
 from readers.serializers.table.logicaltypes import (
-    BIGINT,
-    BOOLEAN,
-    DOUBLE,
-    FLOAT,
-    INT,
-    SMALLINT,
-    TINYINT,
-    ArrayType,
     BytesType,
-    DecimalType,
     LogicalType,
-    MapType,
     NestedType,
     PhysicalType,
-    RawType,
     RowType,
     TextType,
-    TimestampType,
-    decimal_type,
-    timestamp_type,
 )
 from readers.serializers.tuples import ROW_KIND, ROW_KINDS
 
@@ -122,7 +99,7 @@ class BinarySerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class RowDataSerializer(BinarySerializer, RecordSerializer):
+class RowDataSerializer(BinarySerializer, RecordSerializer, package=TABLE):
     """A row of SQL, with its kind in the column `__row_kind`.
 
     `nullability` has an entry for each field: see `nullability_of`.
@@ -130,8 +107,6 @@ class RowDataSerializer(BinarySerializer, RecordSerializer):
 
     row: RowType
     nullability: tuple[str, ...] = field(default=(), compare=False)
-
-    java_class = TABLE + "RowDataSerializer"
 
     @property
     def kind(self) -> RowType:
@@ -179,43 +154,37 @@ class RowDataSerializer(BinarySerializer, RecordSerializer):
 
 
 @dataclass(frozen=True)
-class ArrayDataSerializer(BinarySerializer):
+class ArrayDataSerializer(BinarySerializer, package=TABLE):
     """An array of SQL."""
 
     element: LogicalType
 
-    java_class = TABLE + "ArrayDataSerializer"
-
     @property
-    def kind(self) -> ArrayType:
-        return ArrayType(self.element)
+    def kind(self) -> logicaltypes.ArrayType:
+        return logicaltypes.ArrayType(self.element)
 
 
 @dataclass(frozen=True)
-class MapDataSerializer(BinarySerializer):
+class MapDataSerializer(BinarySerializer, package=TABLE):
     """A map of SQL."""
 
     key: LogicalType
     value: LogicalType
 
-    java_class = TABLE + "MapDataSerializer"
-
     @property
-    def kind(self) -> MapType:
-        return MapType(self.key, self.value)
+    def kind(self) -> logicaltypes.MapType:
+        return logicaltypes.MapType(self.key, self.value)
 
 
 @dataclass(frozen=True)
-class RawValueDataSerializer(BinarySerializer):
+class RawValueDataSerializer(BinarySerializer, package=TABLE):
     """A value of RAW, which another serializer writes."""
 
     inner: Serializer
 
-    java_class = TABLE + "RawValueDataSerializer"
-
     @property
-    def kind(self) -> RawType:
-        return RawType(self.inner.type_name, self.inner)
+    def kind(self) -> logicaltypes.RawType:
+        return logicaltypes.RawType(self.inner.type_name, self.inner)
 
     @property
     def type_name(self) -> str:
@@ -228,12 +197,8 @@ class RawValueDataSerializer(BinarySerializer):
             program.blob()
 
 
-class StringDataSerializer(BasicSerializer):
-    java_class = TABLE + "StringDataSerializer"
-    name, arrow_type = "STRING", pa.string()
-
-    def emit(self, program: Program) -> None:
-        program.text()
+class StringDataSerializer(BasicSerializer, package=TABLE):
+    name, layout = "STRING", TEXT
 
     def encode(self, value: Any) -> bytes | None:
         if not isinstance(value, str):
@@ -243,12 +208,10 @@ class StringDataSerializer(BasicSerializer):
 
 
 @dataclass(frozen=True)
-class DecimalDataSerializer(Serializer):
+class DecimalDataSerializer(Serializer, package=TABLE):
     """A DECIMAL outside of rows."""
 
-    kind: DecimalType
-
-    java_class = TABLE + "DecimalDataSerializer"
+    kind: logicaltypes.DecimalType
 
     @property
     def type_name(self) -> str:
@@ -273,17 +236,15 @@ class DecimalDataSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class TimestampDataSerializer(Serializer):
+class TimestampDataSerializer(Serializer, package=TABLE):
     """A TIMESTAMP outside of rows."""
 
     precision: int
 
-    java_class = TABLE + "TimestampDataSerializer"
-
     @property
     def kind(self) -> LogicalType:
         """The type of this precision."""
-        return timestamp_type("TIMESTAMP", self.precision)
+        return logicaltypes.timestamp_type("TIMESTAMP", self.precision)
 
     @property
     def has_outliers(self) -> bool:
@@ -291,7 +252,7 @@ class TimestampDataSerializer(Serializer):
 
     @property
     def fixed_length(self) -> int:  # type: ignore[override]  # derived here
-        return 12 if isinstance(self.kind, TimestampType) else 8
+        return 12 if isinstance(self.kind, logicaltypes.TimestampType) else 8
 
     @property
     def type_name(self) -> str:
@@ -305,19 +266,17 @@ class TimestampDataSerializer(Serializer):
         return self.kind.arrow()
 
     def emit(self, program: Program) -> None:
-        if isinstance(self.kind, TimestampType):
+        if isinstance(self.kind, logicaltypes.TimestampType):
             program.timestamp_data(self.kind.nanos_a_unit)
         else:
             program.fixed(8)
 
 
 @dataclass(frozen=True)
-class BinaryRowDataSerializer(Serializer):
+class BinaryRowDataSerializer(Serializer, package=TABLE):
     """A row of which only the number of fields is stored: it is shown as its bytes."""
 
     fields: int
-
-    java_class = TABLE + "BinaryRowDataSerializer"
 
     @property
     def type_name(self) -> str:
@@ -335,11 +294,8 @@ class BinaryRowDataSerializer(Serializer):
         )
 
 
-@dataclass(frozen=True)
-class SortedMapSerializer(MapSerializer):
+class SortedMapSerializer(MapSerializer, package=TABLE):
     """A map sorted by a comparator, as rank operators keep it."""
-
-    java_class = TABLE + "SortedMapSerializer"
 
 
 @dataclass(frozen=True)
@@ -382,7 +338,7 @@ class WrappingSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class ExternalSerializer(WrappingSerializer):
+class ExternalSerializer(WrappingSerializer, package=TABLE):
     """Converts external data to internal data, whose bytes it writes.
 
     `is_of_1_12`: its snapshot does not say whether the input is internal.
@@ -390,35 +346,25 @@ class ExternalSerializer(WrappingSerializer):
 
     is_of_1_12: bool = field(default=False, compare=False)
 
-    java_class = TABLE + "ExternalSerializer"
 
-
-class ListViewSerializer(WrappingSerializer):
+class ListViewSerializer(WrappingSerializer, package=_DATA_VIEW):
     """A `ListView` of an aggregate function."""
 
-    java_class = _DATA_VIEW + "ListViewSerializer"
 
-
-class MapViewSerializer(WrappingSerializer):
+class MapViewSerializer(WrappingSerializer, package=_DATA_VIEW):
     """A `MapView` of an aggregate function."""
 
-    java_class = _DATA_VIEW + "MapViewSerializer"
 
-
-class RowDataKeySerializer(WrappingSerializer):
+class RowDataKeySerializer(WrappingSerializer, package=_LINKED):
     """A row as a key, with its generated equaliser and hash function (since 2.3)."""
-
-    java_class = _LINKED + "RowDataKeySerializer"
 
 
 @dataclass(frozen=True)
-class LinkedListSerializer(Serializer):
+class LinkedListSerializer(Serializer, package=TABLE):
     """A linked list; since version 2 with a mask of its null elements."""
 
     element: Serializer
     has_null_mask: bool = True
-
-    java_class = TABLE + "LinkedListSerializer"
 
     @property
     def type_name(self) -> str:
@@ -437,12 +383,11 @@ class LinkedListSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class WindowKeySerializer(StructSerializer):
+class WindowKeySerializer(StructSerializer, package=TABLE):
     """A key with the end of its window, for buffered records."""
 
     key: Serializer
 
-    java_class = TABLE + "WindowKeySerializer"
     name = "WindowKey"
 
     @property
@@ -451,13 +396,11 @@ class WindowKeySerializer(StructSerializer):
 
 
 @dataclass(frozen=True)
-class NullAwareMapSerializer(Serializer):
+class NullAwareMapSerializer(Serializer, package=_DATA_VIEW):
     """A map whose keys may be null: a list of entries, because the keys of a map column may not."""
 
     key: Serializer
     value: Serializer
-
-    java_class = _DATA_VIEW + "NullAwareMapSerializer"
 
     @property
     def type_name(self) -> str:
@@ -479,21 +422,16 @@ class NullAwareMapSerializer(Serializer):
         self._layout.emit(program)
 
 
-class NullSerializer(NothingSerializer):
+class NullSerializer(NothingSerializer, package=_DATA_VIEW):
     """Null, which one byte stands for."""
 
-    java_class = _DATA_VIEW + "NullSerializer"
     name, fixed_length = "Null", 1
 
 
-class SortedLongSerializer(BasicSerializer):
+class SortedLongSerializer(BasicSerializer, package=_SINK):
     """A long whose bytes sort like the numbers (since 2.3)."""
 
-    java_class = _SINK + "SortedLongSerializer"
-    name, arrow_type, fixed_length = "Long", pa.int64(), 8
-
-    def emit(self, program: Program) -> None:
-        program.flipped()
+    name, layout, fixed_length = "Long", ScalarLayout(pa.int64(), Program.flipped), 8
 
 
 @dataclass(frozen=True)
@@ -591,7 +529,7 @@ def _map(snapshot: Snapshot) -> Serializer:
 
 def _decimal(snapshot: Snapshot) -> Serializer:
     precision, scale = snapshot.cursor.i4(), snapshot.cursor.i4()
-    return DecimalDataSerializer(decimal_type(precision, scale))
+    return DecimalDataSerializer(logicaltypes.decimal_type(precision, scale))
 
 
 def _timestamp(snapshot: Snapshot) -> Serializer:
@@ -648,15 +586,15 @@ def _linked(*names: str) -> SnapshotBody:
 
 # For fields whose SQL type is not known.
 _PHYSICAL_TYPES: dict[type[Serializer], LogicalType] = {
-    BooleanSerializer: BOOLEAN,
-    ByteSerializer: TINYINT,
-    ShortSerializer: SMALLINT,
-    IntSerializer: INT,
-    LongSerializer: BIGINT,
-    FloatSerializer: FLOAT,
-    DoubleSerializer: DOUBLE,
+    primitives.BooleanSerializer: logicaltypes.BOOLEAN,
+    primitives.ByteSerializer: logicaltypes.TINYINT,
+    primitives.ShortSerializer: logicaltypes.SMALLINT,
+    primitives.IntSerializer: logicaltypes.INT,
+    primitives.LongSerializer: logicaltypes.BIGINT,
+    primitives.FloatSerializer: logicaltypes.FLOAT,
+    primitives.DoubleSerializer: logicaltypes.DOUBLE,
     StringDataSerializer: TextType("STRING"),
-    BytePrimitiveArraySerializer: BytesType("BYTES"),
+    primitives.BytePrimitiveArraySerializer: BytesType("BYTES"),
 }
 
 SNAPSHOTS: dict[str, SnapshotBody] = {

@@ -29,10 +29,11 @@ from typing import Any
 import pyarrow as pa
 
 from readers.cursor import Cursor
-from readers.decode.program import Program, PythonLeaf
+from readers.decode.program import PythonLeaf
 from readers.serializers.jsontree import MAX_NODES, json_bytes, json_float, json_text
 from readers.serializers.primitives import BASE, BasicSerializer, simple
 from readers.serializers.snapshot import SnapshotBody
+from readers.serializers.struct import ScalarLayout
 
 _PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = range(4)
 _MAX_DEPTH = 100  # of Python calls, against hostile values
@@ -53,12 +54,8 @@ class VariantLeaf:
         return self
 
 
-class VariantSerializer(BasicSerializer):
-    java_class = BASE + "VariantSerializer"
-    name, arrow_type = "Variant", pa.string()
-
-    def emit(self, program: Program) -> None:
-        program.python(VariantLeaf())
+class VariantSerializer(BasicSerializer, package=BASE):
+    name, layout = "Variant", ScalarLayout(pa.string(), lambda program: program.python(VariantLeaf()))
 
 
 @dataclass(slots=True)
