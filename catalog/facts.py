@@ -16,8 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 import readers
-from catalog.table import schema_of
-from readers import Operator, OperatorState, ReaderError, Savepoint, Serializer, State, StateObject
+from readers import Operator, OperatorState, ReaderError, Savepoint, Serializer, State, StateObject, schema_of
 
 STATE_META = schema_of(
     "operator_id, operator_uid, operator_name, state_name, state_kind, key_type, namespace_type, "

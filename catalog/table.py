@@ -20,28 +20,6 @@ if TYPE_CHECKING:
     from readers import Savepoint, StateSize
 
 
-def schema_of(columns: str, **types: pa.DataType) -> pa.Schema:
-    """Return the schema of columns as SQL lists them, such as `name, size_bytes bigint`; one without a type is a text.
-
-    Args:
-        columns: names, each with its type behind it.
-        types: types that are not in `_TYPES`, by name.
-    """
-    known = _TYPES | types
-    named = (column.split() for column in columns.split(","))
-    return pa.schema([(name, known[kind[0]] if kind else pa.string()) for name, *kind in named])
-
-
-_TYPES = {
-    "bigint": pa.int64(),
-    "boolean": pa.bool_(),
-    "double": pa.float64(),
-    "instant": pa.timestamp("us", "UTC"),
-    "int": pa.int32(),
-    "timestamp": pa.timestamp("ms"),
-}
-
-
 MadeAbove = Callable[["Savepoint", Mapping[str, str]], pa.RecordBatch]
 """Makes the rows of a table of facts from a savepoint and from the uids that are given for its operators."""
 _MADE_ABOVE: dict[str, MadeAbove] = {}

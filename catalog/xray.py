@@ -35,7 +35,7 @@ import pyarrow as pa
 from catalog.references import SavepointReference, open_savepoint
 from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import timer_service_of
-from catalog.table import Table, schema_of
+from catalog.table import Table
 from readers import (
     KeySurvey,
     LargeKey,
@@ -55,6 +55,7 @@ from readers import (
     key_group_chunks,
     key_texts,
     orphan_timers,
+    schema_of,
     survey,
     update_times,
 )

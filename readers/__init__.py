@@ -34,6 +34,7 @@ In reading order:
     javaio.py        Java's object streams
     jsontext.py      columns as JSON text
     timetext.py      times as text
+    schemas.py       schemas from columns as SQL writes them
     latenames.py     names of a face, loaded when they are first used
     failures.py      failures that no check foresees, as typed errors
     errors.py        what can go wrong
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
     from readers.rows import conform, is_keyed, merged_type
     from readers.samples.sample import Stages, ValueSample, sample_of
     from readers.savepoint import Savepoint
+    from readers.schemas import schema_of
     from readers.serializers.avro import AvroSerializer
     from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
     from readers.serializers.containers import (

@@ -36,13 +36,13 @@ from readers.formats.entry import StateKind
 from readers.formats.source import Selection
 from readers.operators import Operator
 from readers.savepoint import Savepoint
+from readers.schemas import schema_of
 from readers.serializers.streaming import JavaSerializer
 from readers.states import State, StatePart
 
-SCHEMA = pa.schema(
-    dict.fromkeys(("operator_id", "operator_uid", "operator_name"), pa.string())
-    | {"subtask": pa.int32(), "connector": pa.string(), "topic": pa.string(), "partition": pa.int32()}
-    | {"starting_offset": pa.int64(), "stopping_offset": pa.int64(), "details": pa.string()}
+SCHEMA = schema_of(
+    "operator_id, operator_uid, operator_name, subtask int, connector, topic, partition int,"
+    " starting_offset bigint, stopping_offset bigint, details"
 )
 # The families of the states that may hold positions.
 _FAMILIES = frozenset({StateKind.OPERATOR_LIST, StateKind.COORDINATOR})

@@ -19,7 +19,7 @@ from tests.support.paths import PROJECT
 # Inside a room a file imports from its own floor and from the floors before it.
 FLOORS = {
     "readers": (
-        ("errors", "keygroups", "columnnames", "recognition", "latenames", "outlines"),
+        ("errors", "keygroups", "columnnames", "recognition", "latenames", "outlines", "schemas"),
         ("cursor", "timetext", "failures", "lostpages"),
         ("jsontext", "javaio"),
         ("metadata",),

@@ -20,8 +20,8 @@ from catalog.references import SavepointReference, is_gone
 from catalog.savepointtables import TIMERS_NAME
 from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import StatesTable, StateTable, TableState, TimersTable
-from catalog.table import Table, schema_of
-from readers import ReaderError, SavepointGoneError, State, StateKind, json_text, source_offsets
+from catalog.table import Table
+from readers import ReaderError, SavepointGoneError, State, StateKind, json_text, schema_of, source_offsets
 
 SAME = "same"
 _KINDS = (ADDED, REMOVED, CHANGED)

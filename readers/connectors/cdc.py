@@ -24,36 +24,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from readers.connectors.layout import Layout, SourceOffset, flag, unknown_version, versioned_layout
 from readers.cursor import Cursor
+from readers.schemas import struct_of
 
 _SNAPSHOT, _STREAM = 1, 2
-_FINISHED = pa.struct(
-    [
-        pa.field(name, pa.string())
-        for name in ("table_id", "split_id", "split_start", "split_end", "high_watermark")
-    ]
-)
-SCHEMAS = pa.list_(pa.struct([pa.field("table_id", pa.string()), pa.field("table_change", pa.string())]))
-SPLIT = pa.struct(
-    [
-        pa.field("split_kind", pa.string()),
-        pa.field("split_id", pa.string()),
-        pa.field("table_id", pa.string()),
-        pa.field("split_key_type", pa.string()),
-        pa.field("split_start", pa.string()),
-        pa.field("split_end", pa.string()),
-        pa.field("high_watermark", pa.string()),
-        pa.field("starting_offset", pa.string()),
-        pa.field("ending_offset", pa.string()),
-        pa.field("finished_splits", pa.list_(_FINISHED)),
-        pa.field("table_schemas", SCHEMAS),
-        pa.field("total_finished_split_size", pa.int32()),
-        pa.field("is_suspended", pa.bool_()),
-        pa.field("is_snapshot_completed", pa.bool_()),
-    ]
+SCHEMA = struct_of("table_id, table_change")
+SPLIT = struct_of(
+    "split_kind, split_id, table_id, split_key_type, split_start, split_end, high_watermark, starting_offset,"
+    " ending_offset, finished_splits finished[], table_schemas schema[], total_finished_split_size int,"
+    " is_suspended boolean, is_snapshot_completed boolean",
+    finished=struct_of("table_id, split_id, split_start, split_end, high_watermark"),
+    schema=SCHEMA,
 )
 # Members of an offset that are numbers: position in a file, position in a log, system change number.
 _POSITIONS = ("pos", "lsn", "scn")

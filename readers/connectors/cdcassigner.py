@@ -21,33 +21,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from readers.connectors.cdc import BASE, MYSQL, SCHEMAS, SPLIT, SplitFormat, offset
+from readers.connectors.cdc import BASE, MYSQL, SCHEMA, SPLIT, SplitFormat, offset
 from readers.connectors.layout import SourceOffset, coordinator_layout, expect_end, flag, unknown_version
 from readers.cursor import Cursor
+from readers.schemas import struct_of
 
 _KINDS = {1: "SNAPSHOT", 2: "STREAM", 3: "HYBRID"}
-_OFFSET = pa.struct([pa.field("split_id", pa.string()), pa.field("offset", pa.string())])
-_CHECKPOINT = pa.struct([pa.field("split_id", pa.string()), pa.field("checkpoint_id", pa.int64())])
-
-_STATE = pa.struct(
-    [
-        pa.field("kind", pa.string()),
-        pa.field("already_processed_tables", pa.list_(pa.string())),
-        pa.field("remaining_splits", pa.list_(SPLIT)),
-        pa.field("assigned_splits", pa.list_(SPLIT)),
-        pa.field("finished_offsets", pa.list_(_OFFSET)),
-        pa.field("assigner_status", pa.int32()),
-        pa.field("remaining_tables", pa.list_(pa.string())),
-        pa.field("table_schemas", SCHEMAS),
-        pa.field("finished_checkpoints", pa.list_(_CHECKPOINT)),
-        pa.field("splitting_table", pa.string()),
-        pa.field("next_chunk_start", pa.string()),
-        pa.field("next_chunk_id", pa.int32()),
-        pa.field("is_snapshot_metadata_released", pa.bool_()),
-        pa.field("is_stream_split_assigned", pa.bool_()),
-    ]
+_STATE = struct_of(
+    "kind, already_processed_tables text[], remaining_splits split[], assigned_splits split[],"
+    " finished_offsets offset[], assigner_status int, remaining_tables text[], table_schemas schema[],"
+    " finished_checkpoints checkpoint[], splitting_table, next_chunk_start, next_chunk_id int,"
+    " is_snapshot_metadata_released boolean, is_stream_split_assigned boolean",
+    split=SPLIT,
+    offset=struct_of("split_id, offset"),
+    schema=SCHEMA,
+    checkpoint=struct_of("split_id, checkpoint_id bigint"),
 )
 
 

@@ -16,46 +16,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-
 from readers.connectors import kafka
 from readers.connectors.layout import expect_end, unknown_version, versioned, versioned_layout, versioned_list
 from readers.cursor import Cursor
 from readers.errors import ReaderError
+from readers.schemas import struct_of
 
 _MAGIC = 0xB91F252C - (1 << 32)  # as a signed number
 _STATES = ("RECEIVED", "RETRY", "FAILED", "COMMITTED")
 _HAS_DRAINED = 1  # last version with this field
 
-_COMMITTABLE = pa.struct(
-    [
-        pa.field("version", pa.int32()),
-        pa.field("bytes", pa.binary()),
-        pa.field("transactional_id", pa.string()),
-        pa.field("producer_id", pa.int64()),
-        pa.field("epoch", pa.int16()),
-    ]
+_COMMITTABLE = struct_of("version int, bytes binary, transactional_id, producer_id bigint, epoch smallint")
+_REQUEST = struct_of("committable committable, retries int, state", committable=_COMMITTABLE)
+_SUBTASK = struct_of(
+    "subtask_id int, requests request[], number_of_committables int, number_of_drained int, number_of_failed int",
+    request=_REQUEST,
 )
-_REQUEST = pa.struct(
-    [pa.field("committable", _COMMITTABLE), pa.field("retries", pa.int32()), pa.field("state", pa.string())]
-)
-_SUBTASK = pa.struct(
-    [
-        pa.field("subtask_id", pa.int32()),
-        pa.field("requests", pa.list_(_REQUEST)),
-        pa.field("number_of_committables", pa.int32()),
-        pa.field("number_of_drained", pa.int32()),
-        pa.field("number_of_failed", pa.int32()),
-    ]
-)
-_CHECKPOINT = pa.struct(
-    [
-        pa.field("checkpoint_id", pa.int64()),
-        pa.field("number_of_subtasks", pa.int32()),
-        pa.field("subtasks", pa.list_(_SUBTASK)),
-    ]
-)
-_COLLECTOR = pa.struct([pa.field("checkpoints", pa.list_(_CHECKPOINT))])
+_CHECKPOINT = struct_of("checkpoint_id bigint, number_of_subtasks int, subtasks subtask[]", subtask=_SUBTASK)
+_COLLECTOR = struct_of("checkpoints checkpoint[]", checkpoint=_CHECKPOINT)
 
 
 def read_collector(version: int, cursor: Cursor) -> dict[str, Any]:

@@ -21,8 +21,6 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-
 from readers.connectors.layout import (
     SourceOffset,
     coordinator_layout,
@@ -33,6 +31,7 @@ from readers.connectors.layout import (
     versioned_layout,
 )
 from readers.cursor import Cursor
+from readers.schemas import struct_of
 
 _PACKAGE = "org.apache.flink.connector.file."
 _PENDING_MAGIC = 0xDEADBEEF
@@ -42,37 +41,15 @@ _NO_OFFSET = -1  # CheckpointedPosition.NO_OFFSET
 _LE_I4 = struct.Struct("<i")
 _PENDING_HEADER = struct.Struct("<Iiii")
 
-SPLIT = pa.struct(
-    [
-        pa.field("split_id", pa.string()),
-        pa.field("path", pa.string()),
-        pa.field("offset", pa.int64()),
-        pa.field("length", pa.int64()),
-        pa.field("modification_time", pa.timestamp("ms")),
-        pa.field("file_size", pa.int64()),
-        pa.field("hosts", pa.list_(pa.string())),
-        pa.field("reader_offset", pa.int64()),
-        pa.field("records_after_offset", pa.int64()),
-    ]
+SPLIT = struct_of(
+    "split_id, path, offset bigint, length bigint, modification_time timestamp, file_size bigint, hosts text[],"
+    " reader_offset bigint, records_after_offset bigint"
 )
-_PENDING = pa.struct(
-    [pa.field("splits", pa.list_(SPLIT)), pa.field("already_processed_paths", pa.list_(pa.string()))]
-)
-_BUCKET = pa.struct(
-    [
-        pa.field("bucket_id", pa.string()),
-        pa.field("bucket_path", pa.string()),
-        pa.field("in_progress_file_creation_time", pa.timestamp("ms")),
-        pa.field("in_progress_file_version", pa.int32()),
-        pa.field("in_progress_file", pa.binary()),
-        pa.field("pending_file_version", pa.int32()),
-        pa.field(
-            "pending_files",
-            pa.list_(
-                pa.struct([pa.field("checkpoint_id", pa.int64()), pa.field("files", pa.list_(pa.binary()))])
-            ),
-        ),
-    ]
+_PENDING = struct_of("splits split[], already_processed_paths text[]", split=SPLIT)
+_BUCKET = struct_of(
+    "bucket_id, bucket_path, in_progress_file_creation_time timestamp, in_progress_file_version int,"
+    " in_progress_file binary, pending_file_version int, pending_files pending[]",
+    pending=struct_of("checkpoint_id bigint, files binary[]"),
 )
 
 

@@ -46,6 +46,7 @@ from readers.connectors.layout import (
     versioned_layout,
 )
 from readers.cursor import Cursor
+from readers.schemas import struct_of
 
 LEGACY_STATE = "topic-partition-offset-states"
 # An element of it ends with the offset.
@@ -72,33 +73,15 @@ _OWNERSHIP = ("IMPLICIT_BY_SUBTASK_ID", "EXPLICIT_BY_WRITER_STATE")
 # The names that Kafka allows: other text shows that the bytes have another layout.
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
-SPLIT = pa.struct(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("starting_offset", pa.int64()),
-        pa.field("stopping_offset", pa.int64()),
-    ]
+SPLIT = struct_of("topic, partition int, starting_offset bigint, stopping_offset bigint")
+_ENUMERATOR = struct_of(
+    "partitions split[], initial_discovery_finished boolean",
+    split=pa.struct([*SPLIT, ("assignment_status", pa.string())]),
 )
-_ENUMERATOR = pa.struct(
-    [
-        pa.field("partitions", pa.list_(pa.struct([*SPLIT, pa.field("assignment_status", pa.string())]))),
-        pa.field("initial_discovery_finished", pa.bool_()),
-    ]
-)
-_WRITER = pa.struct(
-    [
-        pa.field("transactional_id_prefix", pa.string()),
-        pa.field("owned_subtask_id", pa.int32()),
-        pa.field("total_owned_subtasks", pa.int32()),
-        pa.field("transaction_ownership", pa.string()),
-        pa.field(
-            "precommitted_transactional_ids",
-            pa.list_(
-                pa.struct([pa.field("transactional_id", pa.string()), pa.field("checkpoint_id", pa.int64())])
-            ),
-        ),
-    ]
+_WRITER = struct_of(
+    "transactional_id_prefix, owned_subtask_id int, total_owned_subtasks int, transaction_ownership,"
+    " precommitted_transactional_ids transaction[]",
+    transaction=struct_of("transactional_id, checkpoint_id bigint"),
 )
 
 

@@ -27,6 +27,7 @@ from readers.connectors.layout import (
     versioned_layout,
 )
 from readers.cursor import Cursor
+from readers.schemas import struct_of
 
 _PACKAGE = "org.apache.flink.connector.kinesis.source."
 _VERSIONS = (0, 1, 2)
@@ -35,24 +36,12 @@ _ITERATOR_TYPES = frozenset(
     {"TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER"}
 )
 
-SPLIT = pa.struct(
-    [
-        pa.field("stream_arn", pa.string()),
-        pa.field("shard_id", pa.string()),
-        pa.field("shard_iterator_type", pa.string()),
-        pa.field("starting_timestamp", pa.timestamp("ms")),
-        pa.field("starting_sequence_number", pa.string()),
-        pa.field("parent_shard_ids", pa.list_(pa.string())),
-        pa.field("starting_hash_key", pa.string()),
-        pa.field("ending_hash_key", pa.string()),
-        pa.field("is_finished", pa.bool_()),
-    ]
+SPLIT = struct_of(
+    "stream_arn, shard_id, shard_iterator_type, starting_timestamp timestamp, starting_sequence_number,"
+    " parent_shard_ids text[], starting_hash_key, ending_hash_key, is_finished boolean"
 )
-_ENUMERATOR = pa.struct(
-    [
-        pa.field("last_seen_shard_id", pa.string()),
-        pa.field("splits", pa.list_(pa.struct([*SPLIT, pa.field("assignment_status", pa.string())]))),
-    ]
+_ENUMERATOR = struct_of(
+    "last_seen_shard_id, splits split[]", split=pa.struct([*SPLIT, ("assignment_status", pa.string())])
 )
 
 

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-
 from readers.connectors.layout import (
     SourceOffset,
     coordinator_layout,
@@ -30,27 +28,22 @@ from readers.connectors.layout import (
 )
 from readers.cursor import Cursor
 from readers.javaio import JavaEnum, JavaObject, read_object
+from readers.schemas import struct_of
 
 _PACKAGE = "org.apache.flink.connector.pulsar.source."
 _SPLIT_VERSIONS = (0, 1, 2)
 _HASHES = 1 << 16  # Pulsar hashes keys to 16 bits
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _MESSAGE_ID = {1: "ledger_id", 2: "entry_id", 5: "batch_index"}
-_RANGES = pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("end", pa.int32())]))
-_PARTITION = [pa.field("topic", pa.string()), pa.field("partition", pa.int32()), pa.field("ranges", _RANGES)]
+_RANGE = struct_of("start int, end int")
+_PARTITION = struct_of("topic, partition int, ranges range[]", range=_RANGE)
 
-SPLIT = pa.struct(
-    [
-        *_PARTITION,
-        pa.field("stop_cursor", pa.string()),
-        pa.field("ledger_id", pa.int64()),
-        pa.field("entry_id", pa.int64()),
-        pa.field("batch_index", pa.int64()),
-        pa.field("transaction_most_bits", pa.int64()),
-        pa.field("transaction_least_bits", pa.int64()),
-    ]
+SPLIT = struct_of(
+    "topic, partition int, ranges range[], stop_cursor, ledger_id bigint, entry_id bigint, batch_index bigint,"
+    " transaction_most_bits bigint, transaction_least_bits bigint",
+    range=_RANGE,
 )
-_ENUMERATOR = pa.struct([pa.field("partitions", pa.list_(pa.struct(_PARTITION)))])
+_ENUMERATOR = struct_of("partitions partition[]", partition=_PARTITION)
 
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:

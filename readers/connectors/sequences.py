@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-
 from readers.connectors.layout import (
     OffsetBounds,
     SourceOffset,
@@ -23,14 +21,13 @@ from readers.connectors.layout import (
     versioned_layout,
 )
 from readers.cursor import Cursor
+from readers.schemas import struct_of
 
 _PACKAGE = "org.apache.flink.api.connector.source.lib."
 _FIRST = -(1 << 63)
 _LAST = (1 << 63) - 1  # `Long.MAX_VALUE`: the last number of a source without an end
-SPLIT = pa.struct(
-    [pa.field("split_id", pa.string()), pa.field("from", pa.int64()), pa.field("to", pa.int64())]
-)
-_ENUMERATOR = pa.struct([pa.field("splits", pa.list_(SPLIT))])
+SPLIT = struct_of("split_id, from bigint, to bigint")
+_ENUMERATOR = struct_of("splits split[]", split=SPLIT)
 
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:

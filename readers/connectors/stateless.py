@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-
 from readers.connectors.layout import coordinator_layout
 from readers.cursor import Cursor
+from readers.schemas import struct_of
 
 
 def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
@@ -21,6 +20,6 @@ def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
 ENUMERATOR = coordinator_layout(
     "source",
     "org.apache.flink.api.connector.source.SplitEnumerator",
-    pa.struct([pa.field("enumerator_version", pa.int32())]),
+    struct_of("enumerator_version int"),
     read_enumerator,
 )

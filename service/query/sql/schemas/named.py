@@ -29,8 +29,8 @@ import pyarrow as pa
 
 from catalog import Catalog, CatalogError, Database, HistoryDatabase, Job, ListedTable, NoSuchTableError
 from catalog.aliases import AnySchema, Schema
-from catalog.table import FactsTable, Table, TableOwner, schema_of
-from readers import ReaderError
+from catalog.table import FactsTable, Table, TableOwner
+from readers import ReaderError, schema_of
 from service.base.errors import query_error_of
 from service.query.sql.edits import quoted
 from service.query.sql.literals import text_constant
