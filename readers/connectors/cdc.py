@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from readers.connectors.layout import Layout, SourceOffset, flag, unknown_version, versioned_layout
+from readers.connectors.layout import SourceOffset, check_version, flag, versioned_layout
 from readers.cursor import Cursor
 from readers.schemas import struct_of
 
@@ -59,8 +59,7 @@ class SplitFormat:
 
     def read(self, version: int, cursor: Cursor) -> dict[str, Any]:
         """Read a split; offsets and schemas are JSON texts."""
-        if not 1 <= version <= self.last_version:
-            raise unknown_version(cursor, "a split of a CDC source", version, f"1 to {self.last_version}")
+        check_version(cursor, "a split of a CDC source", version, 1, self.last_version)
         start = cursor.position
         kind = cursor.i4()
         if kind == _SNAPSHOT:
@@ -162,10 +161,10 @@ MYSQL = SplitFormat(source="MySqlSource", stream_kind="BINLOG", last_version=4, 
 BASE = SplitFormat(source="IncrementalSource", stream_kind="STREAM", last_version=6, is_base=True)
 
 
-def _layout(connector: str, java_class: str, splits: SplitFormat) -> Layout:
-    return versioned_layout(connector, java_class, SPLIT, splits.read, splits.offsets)
-
-
 _PACKAGE = "org.apache.flink.cdc.connectors."
-SPLITS = _layout("mysql-cdc", _PACKAGE + "mysql.source.split.MySqlSplit", MYSQL)
-BASE_SPLITS = _layout("cdc", _PACKAGE + "base.source.meta.split.SourceSplitBase", BASE)
+SPLITS = versioned_layout(
+    "mysql-cdc", _PACKAGE + "mysql.source.split.MySqlSplit", SPLIT, MYSQL.read, MYSQL.offsets
+)
+BASE_SPLITS = versioned_layout(
+    "cdc", _PACKAGE + "base.source.meta.split.SourceSplitBase", SPLIT, BASE.read, BASE.offsets
+)

@@ -17,12 +17,11 @@ Flink CDC: PendingSplitsStateSerializer of `mysql` (1 to 6) and of `base` (1 to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from readers.connectors.cdc import BASE, MYSQL, SCHEMA, SPLIT, SplitFormat, offset
-from readers.connectors.layout import SourceOffset, coordinator_layout, expect_end, flag, unknown_version
+from readers.connectors.layout import check_version, coordinator_layout, flag, whole
 from readers.cursor import Cursor
 from readers.schemas import struct_of
 
@@ -56,8 +55,7 @@ class EnumeratorFormat:
 
     def read(self, version: int, cursor: Cursor) -> dict[str, Any]:
         """Read a PendingSplitsState; offsets and schemas are JSON texts."""
-        if not 1 <= version <= self.last_version:
-            raise unknown_version(cursor, "a PendingSplitsState", version, f"1 to {self.last_version}")
+        check_version(cursor, "a PendingSplitsState", version, 1, self.last_version)
         # The state and its splits have versions of their own.
         split_version, start = cursor.i4(), cursor.position
         kind = cursor.i4()
@@ -69,11 +67,6 @@ class EnumeratorFormat:
         if kind != 1:
             state["is_stream_split_assigned"] = flag(cursor)
         return state
-
-    def offsets(self, state: dict[str, Any]) -> Iterator[SourceOffset]:
-        """Yield the offsets of splits that no reader has: the readers' own state is newer for the others."""
-        for split in state.get("remaining_splits", ()):
-            yield from self.splits.offsets(split)
 
     def _snapshot(self, version: int, split_version: int, cursor: Cursor) -> dict[str, Any]:
         state: dict[str, Any] = {"already_processed_tables": self._tables(version, cursor)}
@@ -111,9 +104,7 @@ class EnumeratorFormat:
         return state
 
     def _split(self, version: int, cursor: Cursor) -> dict[str, Any]:
-        body = cursor.sub(cursor.i4(), "split")
-        split = self.splits.read(version, body)
-        expect_end(body)
+        split: dict[str, Any] = whole(self.splits.read, version, cursor.sub(cursor.i4(), "split"))
         return split
 
     def _tables(self, version: int, cursor: Cursor) -> list[str]:
@@ -134,8 +125,14 @@ ENUMERATOR = coordinator_layout(
     _PACKAGE + "mysql.source.assigners.state.PendingSplitsState",
     _STATE,
     _MYSQL.read,
-    _MYSQL.offsets,
+    MYSQL.offsets,
+    "remaining_splits",
 )
 BASE_ENUMERATOR = coordinator_layout(
-    "cdc", _PACKAGE + "base.source.assigner.state.PendingSplitsState", _STATE, _BASE.read, _BASE.offsets
+    "cdc",
+    _PACKAGE + "base.source.assigner.state.PendingSplitsState",
+    _STATE,
+    _BASE.read,
+    BASE.offsets,
+    "remaining_splits",
 )

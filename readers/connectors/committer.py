@@ -17,7 +17,14 @@ from __future__ import annotations
 from typing import Any
 
 from readers.connectors import kafka
-from readers.connectors.layout import expect_end, unknown_version, versioned, versioned_layout, versioned_list
+from readers.connectors.layout import (
+    check_version,
+    expect_end,
+    named,
+    versioned,
+    versioned_layout,
+    versioned_list,
+)
 from readers.cursor import Cursor
 from readers.errors import ReaderError
 from readers.schemas import struct_of
@@ -38,8 +45,7 @@ _COLLECTOR = struct_of("checkpoints checkpoint[]", checkpoint=_CHECKPOINT)
 
 def read_collector(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a CommittableCollector."""
-    if version != 2:
-        raise unknown_version(cursor, "a CommittableCollector", version, "2")
+    check_version(cursor, "a CommittableCollector", version, 2)
     start = cursor.position
     if cursor.i4() != _MAGIC:
         raise cursor.corrupt("expected a CommittableCollector", start)
@@ -48,8 +54,7 @@ def read_collector(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def _checkpoint(version: int, cursor: Cursor) -> dict[str, Any]:
-    if version not in (0, 1):
-        raise unknown_version(cursor, "committables of a checkpoint", version, "0 or 1")
+    check_version(cursor, "committables of a checkpoint", version, 0, 1)
     found = {"checkpoint_id": cursor.i8(), "number_of_subtasks": cursor.i4() if version else None}
     list_version, subtasks = versioned_list(cursor)
     expect_end(cursor)
@@ -57,8 +62,7 @@ def _checkpoint(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def _subtask(version: int, cursor: Cursor) -> dict[str, Any]:
-    if version not in (0, 1, 2):
-        raise unknown_version(cursor, "committables of a subtask", version, "0 to 2")
+    check_version(cursor, "committables of a subtask", version, 0, 2)
     found: dict[str, Any] = {"subtask_id": cursor.i4() if version else None}
     _, requests = versioned_list(cursor)
     found["requests"] = [_request(request) for request in requests]
@@ -71,11 +75,9 @@ def _subtask(version: int, cursor: Cursor) -> dict[str, Any]:
 
 def _request(cursor: Cursor) -> dict[str, Any]:
     version, committable = versioned(cursor)
-    retries, ordinal = cursor.i4(), cursor.i4()
-    if not 0 <= ordinal < len(_STATES):
-        raise cursor.corrupt(f"expected the state of a commit request, found {ordinal}")
+    retries, state = cursor.i4(), named(cursor, _STATES, "the state of a commit request")
     expect_end(cursor)
-    return {"committable": _committable(version, committable), "retries": retries, "state": _STATES[ordinal]}
+    return {"committable": _committable(version, committable), "retries": retries, "state": state}
 
 
 def _committable(version: int, cursor: Cursor) -> dict[str, Any]:

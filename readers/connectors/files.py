@@ -23,10 +23,10 @@ from typing import Any
 
 from readers.connectors.layout import (
     SourceOffset,
+    check_version,
     coordinator_layout,
     expect_end,
     flag,
-    unknown_version,
     versioned,
     versioned_layout,
 )
@@ -55,8 +55,7 @@ _BUCKET = struct_of(
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a FileSourceSplit; `reader_offset` is null if the reader has not begun, or only counts records."""
-    if version != 1:
-        raise unknown_version(cursor, "a FileSourceSplit", version, "1")
+    check_version(cursor, "a FileSourceSplit", version, 1)
     split: dict[str, Any] = {"split_id": cursor.utf("split id"), "path": _path(cursor)}
     for name in ("offset", "length", "modification_time", "file_size"):
         split[name] = cursor.i8()
@@ -70,8 +69,7 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
 
 def read_pending(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a PendingSplitsCheckpoint: the splits that no reader has, and the paths that were already processed."""
-    if version != 1:
-        raise unknown_version(cursor, "a PendingSplitsCheckpoint", version, "1")
+    check_version(cursor, "a PendingSplitsCheckpoint", version, 1)
     start = cursor.position
     magic, split_version, splits, paths = _PENDING_HEADER.unpack(cursor.read(_PENDING_HEADER.size, "header"))
     # Each split and each path has a length of 4 bytes: this bounds the counts.
@@ -85,14 +83,12 @@ def read_pending(version: int, cursor: Cursor) -> dict[str, Any]:
 
 def read_bucket(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a FileWriterBucketState (up to version 2 BucketState of StreamingFileSink); its files are recoverables as bytes."""
-    if version not in (1, 2, 3):
-        raise unknown_version(cursor, "a FileWriterBucketState", version, "1 to 3")
+    check_version(cursor, "a FileWriterBucketState", version, 1, 3)
     start = cursor.position
     if cursor.i4() != _BUCKET_MAGIC:
         raise cursor.corrupt("expected the state of a file writer's bucket", start)
     id_version, bucket_id = versioned(cursor)
-    if id_version != 1:
-        raise unknown_version(cursor, "a bucket id", id_version, "1")
+    check_version(cursor, "a bucket id", id_version, 1)
     bucket: dict[str, Any] = {"bucket_id": _utf8(bucket_id, _le_i4(bucket_id))}
     expect_end(bucket_id)
     bucket["bucket_path"] = cursor.utf("bucket path")
@@ -128,11 +124,6 @@ def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
     )
 
 
-def _pending_offsets(pending: dict[str, Any]) -> Iterator[SourceOffset]:
-    for split in pending["splits"]:
-        yield from _split_offsets(split)
-
-
 def _path(cursor: Cursor) -> str | None:
     """Read a path as the text that `Path#toString` returns."""
     if not flag(cursor):
@@ -165,6 +156,6 @@ def _utf8(cursor: Cursor, length: int) -> str:
 
 SPLITS = versioned_layout("filesystem", _PACKAGE + "src.FileSourceSplit", SPLIT, read_split, _split_offsets)
 PENDING = coordinator_layout(
-    "filesystem", _PACKAGE + "src.PendingSplitsCheckpoint", _PENDING, read_pending, _pending_offsets
+    "filesystem", _PACKAGE + "src.PendingSplitsCheckpoint", _PENDING, read_pending, _split_offsets
 )
 WRITER = versioned_layout("filesystem", _PACKAGE + "sink.writer.FileWriterBucketState", _BUCKET, read_bucket)

@@ -37,12 +37,13 @@ from typing import Any
 import pyarrow as pa
 
 from readers.connectors.layout import (
+    ASSIGNED,
     OffsetBounds,
     SourceOffset,
+    check_version,
     coordinator_layout,
     expect_end,
     named,
-    unknown_version,
     versioned_layout,
 )
 from readers.cursor import Cursor
@@ -68,7 +69,7 @@ _BOUNDS = OffsetBounds(named=_NAMED_OFFSETS)
 _TUPLE_BOUNDS = OffsetBounds(named=_LEGACY_NAMED_OFFSETS)
 # The consumer of Flink keeps the last record that it read.
 _LEGACY_BOUNDS = OffsetBounds(least=-1, named=_LEGACY_NAMED_OFFSETS)
-_STATUS = ("ASSIGNED", "UNASSIGNED_INITIAL")
+_STATUS = (ASSIGNED, "UNASSIGNED_INITIAL")
 _OWNERSHIP = ("IMPLICIT_BY_SUBTASK_ID", "EXPLICIT_BY_WRITER_STATE")
 # The names that Kafka allows: other text shows that the bytes have another layout.
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -87,8 +88,7 @@ _WRITER = struct_of(
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a KafkaPartitionSplit."""
-    if version != 0:
-        raise unknown_version(cursor, "a KafkaPartitionSplit", version, "0")
+    check_version(cursor, "a KafkaPartitionSplit", version, 0)
     split = _partition(cursor)
     starting_offset, stopping_offset = cursor.i8(), cursor.i8()
     # Other negative numbers have no meaning for Kafka: the bytes have another layout.
@@ -102,8 +102,7 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
 def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a KafkaSourceEnumState."""
     readers = {0: _assignments, 1: _assigned_partitions, 2: _partitions_with_status, 3: _splits_with_status}
-    if version not in readers:
-        raise unknown_version(cursor, "a KafkaSourceEnumState", version, "0 to 3")
+    check_version(cursor, "a KafkaSourceEnumState", version, 0, 3)
     partitions = readers[version](cursor)
     finished = cursor.boolean() if version >= 2 else None
     return {"partitions": partitions, "initial_discovery_finished": finished}
@@ -111,8 +110,7 @@ def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
 
 def read_writer(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a KafkaWriterState."""
-    if version not in (1, 2):
-        raise unknown_version(cursor, "a KafkaWriterState", version, "1 or 2")
+    check_version(cursor, "a KafkaWriterState", version, 1, 2)
     state: dict[str, Any] = {"transactional_id_prefix": cursor.utf("transactional id prefix")}
     if version >= 2:
         state["owned_subtask_id"] = cursor.i4()
@@ -196,13 +194,6 @@ def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
     )
 
 
-def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:
-    """Yield the partitions that no reader has yet: the readers' own state is newer for the others."""
-    for partition in state["partitions"]:
-        if partition["assignment_status"] != _STATUS[0]:
-            yield from _split_offsets(partition)
-
-
 def _assignments(cursor: Cursor) -> list[dict[str, Any]]:
     """Read assigned splits. Flink: SerdeUtils#serializeSplitAssignments."""
     readers = cursor.count("readers", 8)
@@ -212,14 +203,14 @@ def _assignments(cursor: Cursor) -> list[dict[str, Any]]:
         cursor.i4()
         for _ in range(cursor.count("splits", 4)):
             found.append(
-                read_split(version, cursor.sub(cursor.i4(), "split")) | {"assignment_status": _STATUS[0]}
+                read_split(version, cursor.sub(cursor.i4(), "split")) | {"assignment_status": ASSIGNED}
             )
     return found
 
 
 def _assigned_partitions(cursor: Cursor) -> list[dict[str, Any]]:
     count = cursor.count("partitions", 6)
-    return [_partition(cursor) | {"assignment_status": _STATUS[0]} for _ in range(count)]
+    return [_partition(cursor) | {"assignment_status": ASSIGNED} for _ in range(count)]
 
 
 def _partitions_with_status(cursor: Cursor) -> list[dict[str, Any]]:
@@ -293,6 +284,7 @@ ENUMERATOR = coordinator_layout(
     _PACKAGE + "source.enumerator.KafkaSourceEnumState",
     _ENUMERATOR,
     read_enumerator,
-    _enumerator_offsets,
+    _split_offsets,
+    "partitions",
 )
 WRITER = versioned_layout("kafka", _PACKAGE + "sink.KafkaWriterState", _WRITER, read_writer)

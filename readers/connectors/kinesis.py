@@ -19,19 +19,19 @@ from typing import Any
 import pyarrow as pa
 
 from readers.connectors.layout import (
+    ASSIGNED,
     SourceOffset,
+    check_version,
     coordinator_layout,
-    expect_end,
     named,
-    unknown_version,
     versioned_layout,
+    whole,
 )
 from readers.cursor import Cursor
 from readers.schemas import struct_of
 
 _PACKAGE = "org.apache.flink.connector.kinesis.source."
-_VERSIONS = (0, 1, 2)
-_STATUS = ("ASSIGNED", "UNASSIGNED")
+_STATUS = (ASSIGNED, "UNASSIGNED")
 _ITERATOR_TYPES = frozenset(
     {"TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER"}
 )
@@ -47,8 +47,7 @@ _ENUMERATOR = struct_of(
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a KinesisShardSplit."""
-    if version not in _VERSIONS:
-        raise unknown_version(cursor, "a KinesisShardSplit", version, "0 to 2")
+    check_version(cursor, "a KinesisShardSplit", version, 0, 2)
     start = cursor.position
     split: dict[str, Any] = {"stream_arn": cursor.utf("stream"), "shard_id": cursor.utf("shard")}
     split["shard_iterator_type"] = cursor.utf("iterator type")
@@ -71,15 +70,12 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
 
 def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a KinesisStreamsSourceEnumeratorState; version 0 contains only the splits that no reader has."""
-    if version not in (0, 1):
-        raise unknown_version(cursor, "a KinesisStreamsSourceEnumeratorState", version, "0 or 1")
+    check_version(cursor, "a KinesisStreamsSourceEnumeratorState", version, 0, 1)
     last_seen = cursor.utf("last seen shard") if cursor.boolean() else None
     count, split_version = cursor.count("splits", 4), cursor.i4()
     splits = []
     for _ in range(count):
-        body = cursor.sub(cursor.i4(), "split")
-        split = read_split(split_version, body)
-        expect_end(body)
+        split = whole(read_split, split_version, cursor.sub(cursor.i4(), "split"))
         status = named(cursor, _STATUS, "an assignment status") if version >= 1 else _STATUS[1]
         splits.append(split | {"assignment_status": status})
     return {"last_seen_shard_id": last_seen, "splits": splits}
@@ -90,18 +86,11 @@ def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
     yield SourceOffset(topic=split["stream_arn"], details={"source": "KinesisStreamsSource"} | split)
 
 
-def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:
-    """Yield the splits that no reader has: the readers' own state is newer for the others."""
-    for split in state["splits"]:
-        if split["assignment_status"] == _STATUS[1]:
-            yield from _split_offsets(split)
-
-
 SPLITS = versioned_layout("kinesis", _PACKAGE + "split.KinesisShardSplit", SPLIT, read_split, _split_offsets)
 ENUMERATOR = coordinator_layout(
     "kinesis",
     _PACKAGE + "enumerator.KinesisStreamsSourceEnumeratorState",
     _ENUMERATOR,
     read_enumerator,
-    _enumerator_offsets,
+    _split_offsets,
 )

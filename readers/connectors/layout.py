@@ -20,6 +20,7 @@ from readers.cursor import Cursor
 from readers.errors import UnsupportedVersionError
 
 _LAST = (1 << 63) - 1
+ASSIGNED = "ASSIGNED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class SourceOffset:
         return self.bounds.problem(self.starting_offset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """The layout of one value of a connector.
 
@@ -115,10 +116,17 @@ def versioned_list(cursor: Cursor) -> tuple[int, list[Cursor]]:
     return version, [cursor.sub(cursor.i4(), "versioned value") for _ in range(count)]
 
 
-def unknown_version(cursor: Cursor, what: str, found: int, known: str) -> UnsupportedVersionError:
-    """Make the error for an unknown version; the caller raises it."""
-    message = f"expected {what} of version {known}, found {found}"
-    return UnsupportedVersionError(message, path=cursor.path, position=cursor.position)
+def check_version(cursor: Cursor, what: str, found: int, first: int, last: int | None = None) -> None:
+    """Check that a version is one of `first` to `last`.
+
+    Raises:
+        UnsupportedVersionError: it is another.
+    """
+    last = first if last is None else last
+    if not first <= found <= last:
+        known = str(first) if first == last else f"{first} {'or' if last == first + 1 else 'to'} {last}"
+        message = f"expected {what} of version {known}, found {found}"
+        raise UnsupportedVersionError(message, path=cursor.path, position=cursor.position)
 
 
 def expect_end(cursor: Cursor) -> None:
@@ -160,6 +168,13 @@ ReadVersion = Callable[[int, Cursor], Any]
 Offsets = Callable[[Any], Iterator[SourceOffset]]
 
 
+def whole(read: ReadVersion, version: int, body: Cursor) -> Any:
+    """Read a value, which must end with its bytes."""
+    value = read(version, body)
+    expect_end(body)
+    return value
+
+
 def versioned_layout(
     connector: str,
     java_class: str,
@@ -171,41 +186,41 @@ def versioned_layout(
     """Make the layout of a versioned value, an element of operator state; `read` gets its version and bytes."""
 
     def read_value(cursor: Cursor) -> Any:
-        version, body = versioned(cursor)
-        value = read(version, body)
-        expect_end(body)
-        return value
+        return whole(read, *versioned(cursor))
 
-    return Layout(
-        connector=connector,
-        java_class=java_class,
-        type=data_type,
-        read=read_value,
-        offsets=offsets,
-        starting_offset_at=starting_offset_at,
-    )
+    return Layout(connector, java_class, data_type, read_value, offsets, starting_offset_at)
 
 
 def coordinator_layout(
-    connector: str, java_class: str, data_type: pa.DataType, read: ReadVersion, offsets: Offsets | None = None
+    connector: str,
+    java_class: str,
+    data_type: pa.DataType,
+    read: ReadVersion,
+    offsets: Offsets | None = None,
+    splits: str = "splits",
 ) -> Layout:
     """Make the layout of a source's coordinator: i4 version of the coordinator, 0 or 1; the enumerator as a versioned value.
 
     In version 0 (Flink 1.12) splits that were assigned since may follow: Flink does not restore them, so they are not
     shown. Flink: SourceCoordinator#toBytes, SourceCoordinatorSerdeUtils.
+
+    Args:
+        connector, java_class, data_type, read: as of a versioned value.
+        offsets: split → its offsets; the readers' own state is newer for splits that are assigned to one.
+        splits: the member that holds the splits.
     """
 
     def read_value(cursor: Cursor) -> Any:
         coordinator_version = cursor.i4()
-        if coordinator_version not in (0, 1):
-            raise unknown_version(cursor, "a source coordinator", coordinator_version, "0 or 1")
-        version, body = versioned(cursor)
-        value = read(version, body)
-        expect_end(body)
+        check_version(cursor, "a source coordinator", coordinator_version, 0, 1)
+        value = whole(read, *versioned(cursor))
         if coordinator_version == 0:
             cursor.position = cursor.end
         return value
 
-    return Layout(
-        connector=connector, java_class=java_class, type=data_type, read=read_value, offsets=offsets
-    )
+    def offsets_left(state: dict[str, Any]) -> Iterator[SourceOffset]:
+        for split in state.get(splits, ()):
+            if offsets is not None and split.get("assignment_status") != ASSIGNED:
+                yield from offsets(split)
+
+    return Layout(connector, java_class, data_type, read_value, None if offsets is None else offsets_left)

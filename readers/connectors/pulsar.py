@@ -21,9 +21,9 @@ from typing import Any
 
 from readers.connectors.layout import (
     SourceOffset,
+    check_version,
     coordinator_layout,
     expect_end,
-    unknown_version,
     versioned_layout,
 )
 from readers.cursor import Cursor
@@ -31,7 +31,6 @@ from readers.javaio import JavaEnum, JavaObject, read_object
 from readers.schemas import struct_of
 
 _PACKAGE = "org.apache.flink.connector.pulsar.source."
-_SPLIT_VERSIONS = (0, 1, 2)
 _HASHES = 1 << 16  # Pulsar hashes keys to 16 bits
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _MESSAGE_ID = {1: "ledger_id", 2: "entry_id", 5: "batch_index"}
@@ -48,8 +47,7 @@ _ENUMERATOR = struct_of("partitions partition[]", partition=_PARTITION)
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a PulsarPartitionSplit; `ledger_id` and `entry_id` identify the last message read, null before the first one."""
-    if version not in _SPLIT_VERSIONS:
-        raise unknown_version(cursor, "a PulsarPartitionSplit", version, "0 to 2")
+    check_version(cursor, "a PulsarPartitionSplit", version, 0, 2)
     split = _partition(version, cursor)
     split["stop_cursor"] = _class_of(cursor.sub(cursor.i4(), "stop cursor"))
     if cursor.boolean():
@@ -61,8 +59,7 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
 
 def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a PulsarSourceEnumState: the partitions found so far."""
-    if version not in (1, 2, 3):
-        raise unknown_version(cursor, "a PulsarSourceEnumState", version, "1 to 3")
+    check_version(cursor, "a PulsarSourceEnumState", version, 1, 3)
     count = cursor.count("partitions", 10)
     return {"partitions": [_partition(version - 1, cursor) for _ in range(count)]}
 

@@ -16,8 +16,8 @@ from typing import Any
 from readers.connectors.layout import (
     OffsetBounds,
     SourceOffset,
+    check_version,
     coordinator_layout,
-    unknown_version,
     versioned_layout,
 )
 from readers.cursor import Cursor
@@ -32,8 +32,7 @@ _ENUMERATOR = struct_of("splits split[]", split=SPLIT)
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
     """Read a NumberSequenceSplit; after the last number `from` is `to` + 1."""
-    if version != 1:
-        raise unknown_version(cursor, "a NumberSequenceSplit", version, "1")
+    check_version(cursor, "a NumberSequenceSplit", version, 1)
     start = cursor.position
     split: dict[str, Any] = {"split_id": cursor.utf("split id"), "from": cursor.i8(), "to": cursor.i8()}
     # Flink numbers these splits: another id shows that the bytes have another layout.
@@ -58,11 +57,6 @@ def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
     )
 
 
-def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:
-    for split in state["splits"]:
-        yield from _split_offsets(split)
-
-
 SPLITS = versioned_layout(
     "datagen",
     _PACKAGE + "NumberSequenceSource$NumberSequenceSplit",
@@ -76,5 +70,5 @@ ENUMERATOR = coordinator_layout(
     _PACKAGE + "NumberSequenceSource$CheckpointSerializer",
     _ENUMERATOR,
     read_enumerator,
-    _enumerator_offsets,
+    _split_offsets,
 )
