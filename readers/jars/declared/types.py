@@ -225,22 +225,10 @@ class TypeReader:
         """Return the type of the first argument."""
         return self.serializer(values[0])
 
-    def list_type(self, values: tuple[Value, ...]) -> Serializer:
-        return ListSerializer(self.serializer(values[0]))
-
-    def set_type(self, values: tuple[Value, ...]) -> Serializer:
-        return SetSerializer(self.serializer(values[0]))
-
-    def map_type(self, values: tuple[Value, ...]) -> Serializer:
-        return MapSerializer(self.serializer(values[0]), self.serializer(values[1]))
-
     def nullable_type(self, values: tuple[Value, ...]) -> Serializer:
         if len(values) > 1 and values[1] != Constant(0, "I"):
             raise UntoldTypeError("the padding of a nullable type")
         return NullableSerializer(self.serializer(values[0]))
-
-    def either_type(self, values: tuple[Value, ...]) -> Serializer:
-        return EitherSerializer(self.serializer(values[0]), self.serializer(values[1]))
 
     def row_type(self, values: tuple[Value, ...]) -> Serializer:
         # `ROW_NAMED(names, types)`, `new RowTypeInfo(types, names)`: names are in no snapshot.
@@ -316,22 +304,33 @@ class TypeReader:
 
 Read = Callable[[TypeReader, "tuple[Value, ...]"], Serializer]
 
+
+def _composite(serializer: Callable[..., Serializer], parameters: int) -> Read:
+    """Return what reads a type that is made of its first arguments, which are types."""
+    return lambda reader, values: serializer(
+        *(reader.serializer(values[index]) for index in range(parameters))
+    )
+
+
+_LIST, _SET = _composite(ListSerializer, 1), _composite(SetSerializer, 1)
+_MAP, _EITHER = _composite(MapSerializer, 2), _composite(EitherSerializer, 2)
+
 _CONSTRUCTORS: dict[str, Read] = {
-    _UTILS + "ListTypeInfo": TypeReader.list_type,
-    _UTILS + "SetTypeInfo": TypeReader.set_type,
-    _UTILS + "MapTypeInfo": TypeReader.map_type,
+    _UTILS + "ListTypeInfo": _LIST,
+    _UTILS + "SetTypeInfo": _SET,
+    _UTILS + "MapTypeInfo": _MAP,
     _UTILS + "GenericTypeInfo": TypeReader.generic_type,
     _UTILS + "EnumTypeInfo": TypeReader.enum_type,
-    _UTILS + "EitherTypeInfo": TypeReader.either_type,
+    _UTILS + "EitherTypeInfo": _EITHER,
     _UTILS + "TupleTypeInfo": TypeReader.tuple_type,
     _UTILS + "RowTypeInfo": TypeReader.row_type,
     _UTILS + "runtime.kryo.KryoSerializer": TypeReader.generic_type,
     _UTILS + "runtime.TupleSerializer": TypeReader.tuple_type,
     _UTILS + "runtime.RowSerializer": TypeReader.row_type,
-    _UTILS + "runtime.EitherSerializer": TypeReader.either_type,
-    "org.apache.flink.api.common.typeutils.base.ListSerializer": TypeReader.list_type,
-    "org.apache.flink.api.common.typeutils.base.SetSerializer": TypeReader.set_type,
-    "org.apache.flink.api.common.typeutils.base.MapSerializer": TypeReader.map_type,
+    _UTILS + "runtime.EitherSerializer": _EITHER,
+    "org.apache.flink.api.common.typeutils.base.ListSerializer": _LIST,
+    "org.apache.flink.api.common.typeutils.base.SetSerializer": _SET,
+    "org.apache.flink.api.common.typeutils.base.MapSerializer": _MAP,
     "org.apache.flink.api.common.typeutils.base.EnumSerializer": TypeReader.enum_type,
     "org.apache.flink.api.common.typeutils.base.GenericArraySerializer": TypeReader.array_type,
     _AVRO + "AvroTypeInfo": TypeReader.reflected_type,
@@ -343,13 +342,13 @@ _METHODS: dict[tuple[str, str], Read] = {
     (_INFO + "TypeInformation", "of"): TypeReader.plain_type,
     (_UTILS + "TypeExtractor", "getForClass"): TypeReader.plain_type,
     (_UTILS + "TypeExtractor", "createTypeInfo"): TypeReader.plain_type,
-    (_INFO + "Types", "LIST"): TypeReader.list_type,
-    (_INFO + "Types", "SET"): TypeReader.set_type,
-    (_INFO + "Types", "MAP"): TypeReader.map_type,
+    (_INFO + "Types", "LIST"): _LIST,
+    (_INFO + "Types", "SET"): _SET,
+    (_INFO + "Types", "MAP"): _MAP,
     (_INFO + "Types", "TUPLE"): TypeReader.tuple_type,
     (_INFO + "Types", "ROW"): TypeReader.row_type,
     (_INFO + "Types", "ROW_NAMED"): TypeReader.row_type,
-    (_INFO + "Types", "EITHER"): TypeReader.either_type,
+    (_INFO + "Types", "EITHER"): _EITHER,
     (_INFO + "Types", "ENUM"): TypeReader.enum_type,
     (_INFO + "Types", "POJO"): TypeReader.pojo_type,
     (_INFO + "Types", "GENERIC"): TypeReader.generic_type,
