@@ -25,9 +25,11 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import fields as dataclass_fields
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any
 
 from readers.errors import (
     CorruptDataError,
@@ -51,7 +53,7 @@ _MAX_TEXT = 65_536
 _FILE_NAME = re.compile(r"(?!\.)[^/\\:\0]{1,255}")
 _OPERATOR_ID = re.compile(r"[0-9a-f]{32}")
 
-_T = TypeVar("_T")
+_Read = Callable[["_Value"], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,15 +188,15 @@ def loaded_json(data: bytes, path: str | None) -> Any:
 
 def state_info_text(info: SavepointInfo) -> str:
     """Return the text of a file with these facts: indented, because people read and edit it."""
+    known: list[tuple[str, KryoClass | PojoSubclass]] = list(info.classes.items())
+    known += [(subclass.name, subclass) for subclass in info.subclasses]
     document = {
         "version": VERSION,
-        "operators": [_operator_members(operator) for operator in info.operators.values()],
-        "classes": [
-            *(_class_members(name, known) for name, known in info.classes.items()),
-            *(_subclass_members(subclass) for subclass in info.subclasses),
-        ]
-        or None,
-        "jars": list(info.jars) or None,
+        "operators": [
+            _written(each) | {"states": _written(each.states) or []} for each in info.operators.values()
+        ],
+        "classes": [_class_members(name, described) for name, described in known] or None,
+        "jars": _written(info.jars),
         "protobuf": None if info.descriptors is None else base64.b64encode(info.descriptors.data).decode(),
     }
     return json.dumps(_present(document), indent=2, ensure_ascii=False) + "\n"
@@ -224,19 +226,24 @@ class _Value:
         """Return a member or item of this value."""
         return _Value(value, (*self.names, name), self.path)
 
-    def members(self, required: Iterable[str], optional: Iterable[str] = ()) -> _Members:
-        """Return the members of an object; it must have the required ones, and none but these and the optional ones."""
+    def members(self, kind: str) -> dict[str, Any]:
+        """Return the members of an object, read; it must have the required ones of its kind, and none but its own."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
-        needed = tuple(required)
-        for name in needed:
+        required, optional = OBJECTS[kind]
+        for name in required:
             if name not in self.value:
                 raise self.wrong(f"an object with the member {name!r}")
+        readers = required | optional
         # A misspelt name would go unnoticed otherwise.
-        unknown = sorted(set(self.value) - {*needed, *optional})
+        unknown = sorted(set(self.value) - readers.keys())
         if unknown:
             raise self.inside(unknown[0], self.value[unknown[0]]).wrong("no such member")
-        return _Members(self)
+        return {
+            name: read(self.inside(name, self.value[name]))
+            for name, read in readers.items()
+            if name in self.value
+        }
 
     def text(self) -> str:
         """Return a text."""
@@ -256,30 +263,20 @@ class _Value:
             raise self.wrong("true or false")
         return self.value
 
-    def items(self, read: Callable[[_Value], _T]) -> tuple[_T, ...]:
-        """Return the items of an array."""
-        if not isinstance(self.value, list):
-            raise self.wrong("an array")
-        return tuple(read(self.inside(str(index), item)) for index, item in enumerate(self.value))
 
+def _array(read: _Read, name_of: Callable[[Any], str] = str) -> _Read:
+    """Return what reads an array of items that have different names."""
 
-@dataclass(frozen=True, slots=True)
-class _Members:
-    """The members of an object."""
+    def read_items(value: _Value) -> tuple[Any, ...]:
+        if not isinstance(value.value, list):
+            raise value.wrong("an array")
+        items = tuple(read(value.inside(str(index), item)) for index, item in enumerate(value.value))
+        repeated = next((name for name, count in Counter(map(name_of, items)).items() if count > 1), None)
+        if repeated is not None:
+            raise replace(value, value=repeated).wrong("each name once")
+        return items
 
-    whole: _Value
-
-    def required(self, name: str, read: Callable[[_Value], _T]) -> _T:
-        """Return a member that must be present."""
-        return read(self.whole.inside(name, self.whole.value[name]))
-
-    def optional(self, name: str, read: Callable[[_Value], _T]) -> _T | None:
-        """Return a member; None if it is absent."""
-        return self.required(name, read) if name in self.whole.value else None
-
-    def all(self, name: str, read: Callable[[_Value], _T]) -> tuple[_T, ...]:
-        """Return the items of a member; none if it is absent."""
-        return self.optional(name, lambda value: value.items(read)) or ()
+    return read_items
 
 
 def _savepoint(value: _Value) -> SavepointInfo:
@@ -291,20 +288,14 @@ def _savepoint(value: _Value) -> SavepointInfo:
         raise UnsupportedVersionError(
             f"expected stateInfo of version {VERSION}, found version {version}", path=value.path
         )
-    members = value.members(MEMBERS["file"], OPTIONAL_MEMBERS["file"])
-    operators = members.all("operators", _operator)
-    classes = members.all("classes", _class)
-    descriptors = members.optional("protobuf", _descriptors)
-    jars = members.all("jars", _file_name)
-    _check_unique(value, "operators", (operator.operator_id for operator in operators))
-    _check_unique(value, "classes", (name for name, _ in classes))
-    _check_unique(value, "jars", jars)
+    members = value.members("file")
+    classes = members.get("classes", ())
     return SavepointInfo(
-        operators={operator.operator_id: operator for operator in operators},
+        operators={operator.operator_id: operator for operator in members["operators"]},
         classes={name: known for name, known in classes if not isinstance(known, PojoSubclass)},
         subclasses=tuple(known for _, known in classes if isinstance(known, PojoSubclass)),
-        descriptors=descriptors,
-        jars=jars,
+        descriptors=members.get("protobuf"),
+        jars=members.get("jars", ()),
     )
 
 
@@ -327,18 +318,8 @@ def _descriptors(value: _Value) -> Descriptors:
 
 
 def _operator(value: _Value) -> OperatorInfo:
-    members = value.members(MEMBERS["operator"], OPTIONAL_MEMBERS["operator"])
-    states = members.all("states", _state)
-    _check_unique(value, "states", (f"{state.name} ({state.kind.value})" for state in states))
-    return OperatorInfo(
-        operator_id=members.required("id", _operator_id),
-        uid=members.optional("uid", _Value.text),
-        name=members.optional("name", _Value.text),
-        parallelism=members.optional("parallelism", _Value.count),
-        max_parallelism=members.optional("max_parallelism", _Value.count),
-        key=members.optional("key", _type),
-        states=states,
-    )
+    members = value.members("operator")
+    return OperatorInfo(operator_id=members.pop("id"), **members)
 
 
 def _operator_id(value: _Value) -> str:
@@ -348,15 +329,7 @@ def _operator_id(value: _Value) -> str:
 
 
 def _state(value: _Value) -> StateInfo:
-    members = value.members(MEMBERS["state"], OPTIONAL_MEMBERS["state"])
-    return StateInfo(
-        name=members.required("name", _Value.text),
-        kind=members.required("kind", _kind),
-        namespace=members.optional("namespace", _type),
-        map_key=members.optional("map_key", _type),
-        value=members.optional("value", _type),
-        ttl=members.optional("ttl", _Value.flag),
-    )
+    return StateInfo(**value.members("state"))
 
 
 def _kind(value: _Value) -> StateKind:
@@ -366,32 +339,22 @@ def _kind(value: _Value) -> StateKind:
 
 
 def _type(value: _Value) -> TypeInfo:
-    members = value.members(MEMBERS["type"], OPTIONAL_MEMBERS["type"])
-    fields = members.all("fields", _Value.text)
-    _check_unique(value, "fields", fields)
+    info = TypeInfo(**value.members("type"))
     # Rows of SQL have a column of this name.
-    if ROW_KIND in fields:
+    if ROW_KIND in info.fields:
         raise value.inside("fields", ROW_KIND).wrong(f"names other than {ROW_KIND}")
-    return TypeInfo(
-        type=members.optional("type", _Value.text),
-        fields=fields,
-        message=members.optional("message", _Value.text),
-    )
+    return info
 
 
 def _class(value: _Value) -> tuple[str, KryoClass | PojoSubclass]:
     from readers.serializers.kryo.settings import KryoClass  # as above
 
-    members = value.members(MEMBERS["class"], OPTIONAL_MEMBERS["class"])
-    name, extends = members.required("name", _Value.text), members.optional("extends", _Value.text)
-    fields = members.all("fields", _class_field)
-    constants = members.all("constants", _Value.text)
-    _check_unique(value, "fields", (name for name, _ in fields))
-    _check_unique(value, "constants", constants)
-    is_final = members.optional("final", _Value.flag) or False
-    message = members.optional("message", _Value.text)
+    members = value.members("class")
+    name, fields, constants = members["name"], members.get("fields", ()), members.get("constants", ())
+    message, extends = members.get("message", ""), members.get("extends")
     if extends is None:
-        return name, KryoClass(fields=fields, constants=constants, is_final=is_final, message=message or "")
+        is_final = members.get("final", False)
+        return name, KryoClass(fields=fields, constants=constants, is_final=is_final, message=message)
     if constants or message:
         raise value.wrong("a class that extends a POJO, without constants and message")
     for index, (_, type_name) in enumerate(fields):
@@ -402,14 +365,8 @@ def _class(value: _Value) -> tuple[str, KryoClass | PojoSubclass]:
 
 
 def _class_field(value: _Value) -> tuple[str, str]:
-    members = value.members(MEMBERS["class field"], OPTIONAL_MEMBERS["class field"])
-    return members.required("name", _Value.text), members.required("type", _Value.text)
-
-
-def _check_unique(value: _Value, name: str, names: Iterable[str]) -> None:
-    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
-    if repeated is not None:
-        raise value.inside(name, repeated).wrong("each name once")
+    members = value.members("class field")
+    return members["name"], members["type"]
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -424,83 +381,66 @@ def _no_number(name: str) -> Any:
     raise ValueError(name)
 
 
+_FIRST = itemgetter(0)
+OBJECTS: dict[str, tuple[dict[str, _Read], dict[str, _Read]]] = {
+    "file": (
+        {"version": _Value.count, "operators": _array(_operator, attrgetter("operator_id"))},
+        {"classes": _array(_class, _FIRST), "jars": _array(_file_name), "protobuf": _descriptors},
+    ),
+    "operator": (
+        {"id": _operator_id},
+        {
+            "uid": _Value.text,
+            "name": _Value.text,
+            "parallelism": _Value.count,
+            "max_parallelism": _Value.count,
+        }
+        | {"key": _type, "states": _array(_state, lambda state: f"{state.name} ({state.kind.value})")},
+    ),
+    "state": (
+        {"name": _Value.text, "kind": _kind},
+        {"namespace": _type, "map_key": _type, "value": _type, "ttl": _Value.flag},
+    ),
+    "type": ({}, {"type": _Value.text, "fields": _array(_Value.text), "message": _Value.text}),
+    "class": (
+        {"name": _Value.text},
+        {"fields": _array(_class_field, _FIRST), "constants": _array(_Value.text), "final": _Value.flag}
+        | {"extends": _Value.text, "message": _Value.text},
+    ),
+    "class field": ({"name": _Value.text, "type": _Value.text}, {}),
+}
+"""Object of a file → the members that it must have and those that it may have, each with what reads it."""
+
+
 # ---- writing ----
 # A member without a value is left out: null is no value of any member.
 
 
-def _operator_members(operator: OperatorInfo) -> dict[str, Any]:
-    return _present(
-        {
-            "id": operator.operator_id,
-            "uid": operator.uid,
-            "name": operator.name,
-            "parallelism": operator.parallelism,
-            "max_parallelism": operator.max_parallelism,
-            "key": _type_members(operator.key),
-            "states": [_state_members(state) for state in operator.states],
-        }
-    )
+def _written(value: Any) -> Any:
+    """Return a value as JSON has it; None for an empty array."""
+    if isinstance(value, OperatorInfo | StateInfo | TypeInfo):
+        names = (each.name for each in dataclass_fields(value))
+        return _present({_MEMBERS.get(name, name): _written(getattr(value, name)) for name in names})
+    if isinstance(value, StateKind):
+        return value.value
+    if isinstance(value, tuple):
+        return [_written(item) for item in value] or None
+    return value
 
 
-def _state_members(state: StateInfo) -> dict[str, Any]:
-    return _present(
-        {
-            "name": state.name,
-            "kind": state.kind.value,
-            "namespace": _type_members(state.namespace),
-            "map_key": _type_members(state.map_key),
-            "value": _type_members(state.value),
-            "ttl": state.ttl,
-        }
-    )
+_MEMBERS = {"operator_id": "id"}
 
 
-def _type_members(type_info: TypeInfo | None) -> dict[str, Any] | None:
-    if type_info is None:
-        return None
-    return _present(
-        {"type": type_info.type, "fields": list(type_info.fields) or None, "message": type_info.message}
-    )
-
-
-def _class_members(name: str, known: KryoClass) -> dict[str, Any]:
-    fields = [{"name": field, "type": type_name} for field, type_name in known.fields]
-    return _present(
-        {
-            "name": name,
-            "fields": fields or None,
-            "constants": list(known.constants) or None,
-            "final": known.is_final or None,
-            "message": known.message or None,
-        }
-    )
-
-
-def _subclass_members(subclass: PojoSubclass) -> dict[str, Any]:
-    fields = [{"name": field, "type": type_name} for field, type_name in subclass.fields]
-    return _present({"name": subclass.name, "extends": subclass.extends, "fields": fields or None})
+def _class_members(name: str, known: KryoClass | PojoSubclass) -> dict[str, Any]:
+    members: dict[str, Any] = {
+        "name": name,
+        "fields": [dict(zip(("name", "type"), each, strict=True)) for each in known.fields] or None,
+    }
+    if isinstance(known, PojoSubclass):
+        return _present(members | {"extends": known.extends})
+    members |= {"constants": list(known.constants) or None, "final": known.is_final or None}
+    return _present(members | {"message": known.message or None})
 
 
 def _present(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
-
-
-MEMBERS: dict[str, tuple[str, ...]] = {
-    "file": ("version", "operators"),
-    "operator": ("id",),
-    "state": ("name", "kind"),
-    "type": (),
-    "class": ("name",),
-    "class field": ("name", "type"),
-}
-"""Object of a file → the members that it must have."""
-
-OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
-    "file": ("classes", "jars", "protobuf"),
-    "operator": ("uid", "name", "parallelism", "max_parallelism", "key", "states"),
-    "state": ("namespace", "map_key", "value", "ttl"),
-    "type": ("type", "fields", "message"),
-    "class": ("fields", "constants", "final", "extends", "message"),
-    "class field": (),
-}
-"""Object of a file → the members that it may have."""

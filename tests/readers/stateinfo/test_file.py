@@ -218,9 +218,9 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_the_schema_has_the_members_that_are_read() -> None:
     definitions = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
 
-    for name, required in stateinfo.MEMBERS.items():
-        assert tuple(definitions[name]["required"]) == required
-        assert set(definitions[name]["properties"]) == {*required, *stateinfo.OPTIONAL_MEMBERS[name]}
+    for name, (required, optional) in stateinfo.OBJECTS.items():
+        assert definitions[name]["required"] == list(required)
+        assert set(definitions[name]["properties"]) == {*required, *optional}
         assert definitions[name]["additionalProperties"] is False
     assert definitions["state"]["properties"]["kind"]["enum"] == [kind.value for kind in StateKind]
 
