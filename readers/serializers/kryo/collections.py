@@ -14,6 +14,7 @@ Source: `com.esotericsoftware.kryo.serializers.CollectionSerializer`, `MapSerial
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from readers.serializers.jsontree import json_map
@@ -24,41 +25,27 @@ from readers.serializers.kryo.classes import (
     SCALA_COLLECTIONS,
     java_util,
 )
-from readers.serializers.kryo.reader import Body, KryoReader
+from readers.serializers.kryo.reader import Body, KryoReader, of_reader
 from readers.serializers.kryo.settings import KryoType
 
 _ANY = KryoType("java.lang.Object")  # of a map without declared type arguments
 
 
-def plain_collection(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
+def _plain_collection(reader: KryoReader) -> Any:
     """Read varint n, n × element with its class: chill's and Flink's own collection serializers."""
     return [reader.any() for _ in range(reader.input.size())]
 
 
-def empty(_reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
-    """Return an empty array: the body has no bytes."""
-    return []
-
-
-def single(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
-    """Read the one value that a wrapper holds."""
-    return reader.any()
-
-
-def _collection(reader: KryoReader, _class_name: str, arguments: tuple[KryoType, ...]) -> Any:
-    return _elements(reader, arguments, has_comparator=False)
-
-
-def _sorted_collection(reader: KryoReader, _class_name: str, arguments: tuple[KryoType, ...]) -> Any:
-    return _elements(reader, arguments, has_comparator=True)
-
-
-def _immutable_collection(reader: KryoReader, _class_name: str, arguments: tuple[KryoType, ...]) -> Any:
-    return _elements(reader, arguments, has_comparator=False, can_be_null=False)
+plain_collection = of_reader(_plain_collection)
 
 
 def _elements(
-    reader: KryoReader, arguments: tuple[KryoType, ...], *, has_comparator: bool, can_be_null: bool = True
+    reader: KryoReader,
+    _class_name: str,
+    arguments: tuple[KryoType, ...],
+    *,
+    has_comparator: bool = False,
+    can_be_null: bool = True,
 ) -> list[Any]:
     declared = arguments[0] if arguments else None
     element = reader.resolved(declared) if declared is not None else None
@@ -92,30 +79,20 @@ def _elements(
 def _as_list(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
     """Read `Arrays.asList`: chill writes the component class before the elements."""
     if reader.is_kryo5:
-        return _collection(reader, class_name, arguments)
+        return _elements(reader, class_name, arguments)
     count = reader.input.size()
     reader.class_name()
     return [reader.any() for _ in range(count)]
 
 
-def _singleton(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
-    return [reader.any()]
-
-
-def _enum_set(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
+def _enum_set(reader: KryoReader) -> Any:
     element = reader.class_name() or ""
     return [reader.constant(element) for _ in range(reader.input.size())]
 
 
-def _map(reader: KryoReader, _class_name: str, arguments: tuple[KryoType, ...]) -> Any:
-    return _entries(reader, arguments, has_comparator=False)
-
-
-def _sorted_map(reader: KryoReader, _class_name: str, arguments: tuple[KryoType, ...]) -> Any:
-    return _entries(reader, arguments, has_comparator=True)
-
-
-def _entries(reader: KryoReader, arguments: tuple[KryoType, ...], *, has_comparator: bool) -> list[Any]:
+def _entries(
+    reader: KryoReader, _class_name: str, arguments: tuple[KryoType, ...], *, has_comparator: bool = False
+) -> list[Any]:
     # The comparator stands before the count in Kryo 2.24, behind it in Kryo 5; no column shows it.
     if has_comparator and not reader.is_kryo5:
         reader.any()
@@ -134,22 +111,29 @@ def _key_or_value(reader: KryoReader, declared: KryoType) -> Any:
     return reader.any(inner)
 
 
-def _singleton_map(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
+def _singleton_map(reader: KryoReader) -> Any:
     key = reader.any()
     return json_map([(key, reader.any())])
 
 
 COLLECTION_BODIES: dict[str, Body] = {
-    **dict.fromkeys(COLLECTIONS, _collection),
-    **dict.fromkeys(IMMUTABLE_COLLECTIONS, _immutable_collection),
-    **dict.fromkeys(("java.util.TreeSet", "java.util.PriorityQueue"), _sorted_collection),
+    **dict.fromkeys(COLLECTIONS, _elements),
+    **dict.fromkeys(IMMUTABLE_COLLECTIONS, partial(_elements, can_be_null=False)),
+    **dict.fromkeys(
+        ("java.util.TreeSet", "java.util.PriorityQueue"), partial(_elements, has_comparator=True)
+    ),
     "java.util.Arrays$ArrayList": _as_list,
-    **dict.fromkeys(MAPS, _map),
-    "java.util.TreeMap": _sorted_map,
-    **dict.fromkeys(java_util("Collections$EmptyList Collections$EmptyMap Collections$EmptySet"), empty),
-    **dict.fromkeys(java_util("Collections$SingletonList Collections$SingletonSet"), _singleton),
-    "java.util.Collections$SingletonMap": _singleton_map,
-    **dict.fromkeys(java_util("RegularEnumSet JumboEnumSet"), _enum_set),
+    **dict.fromkeys(MAPS, _entries),
+    "java.util.TreeMap": partial(_entries, has_comparator=True),
+    **dict.fromkeys(
+        java_util("Collections$EmptyList Collections$EmptyMap Collections$EmptySet"), of_reader(lambda _: [])
+    ),
+    **dict.fromkeys(
+        java_util("Collections$SingletonList Collections$SingletonSet"),
+        of_reader(lambda reader: [reader.any()]),
+    ),
+    "java.util.Collections$SingletonMap": of_reader(_singleton_map),
+    **dict.fromkeys(java_util("RegularEnumSet JumboEnumSet"), of_reader(_enum_set)),
     **dict.fromkeys(SCALA_COLLECTIONS, plain_collection),
     "org.apache.avro.generic.GenericData$Array": plain_collection,
 }

@@ -15,10 +15,10 @@ from typing import Any
 from readers.javaio import read_object
 from readers.serializers.jsontree import clean_text, json_bytes, json_float, json_of
 from readers.serializers.kryo.classes import BOX_OF, BOXES, ENUMS, OPEN_TYPES, PRIMITIVES, SCALA_TUPLE
-from readers.serializers.kryo.collections import COLLECTION_BODIES, plain_collection, single
+from readers.serializers.kryo.collections import COLLECTION_BODIES, plain_collection
 from readers.serializers.kryo.input import KryoInput
 from readers.serializers.kryo.library import LIBRARY_BODIES
-from readers.serializers.kryo.reader import Body, KryoReader
+from readers.serializers.kryo.reader import Body, KryoReader, of_input, of_reader
 from readers.serializers.kryo.settings import PROTOBUF, KryoClass, KryoSettings, KryoType, component_of
 from readers.serializers.kryo.times import TIME_BODIES
 from readers.serializers.protobuf.serializer import ProtobufReader
@@ -80,18 +80,12 @@ def _given(reader: KryoReader, class_name: str, serializer: str) -> Body:
     return body
 
 
-def _scalar(read: Callable[[KryoInput], Any]) -> Body:
-    """Return a body that reads the input alone."""
-    return lambda reader, _class_name, _arguments: read(reader.input)
-
-
 def _constant_body(value: Any) -> Body:
     """Return a body without bytes."""
     return lambda _reader, _class_name, _arguments: value
 
 
-def _java(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
-    return json_of(read_object(reader.input))
+_JAVA = of_input(lambda input_: json_of(read_object(input_)))
 
 
 def _protobuf(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
@@ -133,7 +127,7 @@ def _array(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...])
     return [reader.element(inner) for _ in range(reader.input.size(1))]
 
 
-def _class_value(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
+def _class_value(reader: KryoReader) -> Any:
     name = reader.class_name()
     # int and Integer have one id: a flag follows that distinguishes them.
     if reader.is_kryo5 and name not in PRIMITIVES and name not in BOXES:
@@ -225,13 +219,13 @@ def _locale(input_: KryoInput) -> Any:
 
 
 BODIES: dict[str, Body] = {
-    **dict.fromkeys(("int", "java.lang.Integer", "long", "java.lang.Long"), _scalar(KryoInput.zigzag)),
-    **dict.fromkeys(("short", "java.lang.Short"), _scalar(lambda input_: input_.fixed("h"))),
-    **dict.fromkeys(("byte", "java.lang.Byte"), _scalar(KryoInput.i1)),
-    **dict.fromkeys(("boolean", "java.lang.Boolean"), _scalar(KryoInput.boolean)),
-    **dict.fromkeys(("char", "java.lang.Character"), _scalar(_char)),
-    **dict.fromkeys(("float", "java.lang.Float"), _scalar(_json_double("f"))),
-    **dict.fromkeys(("double", "java.lang.Double"), _scalar(_json_double("d"))),
+    **dict.fromkeys(("int", "java.lang.Integer", "long", "java.lang.Long"), of_input(KryoInput.zigzag)),
+    **dict.fromkeys(("short", "java.lang.Short"), of_input(lambda input_: input_.fixed("h"))),
+    **dict.fromkeys(("byte", "java.lang.Byte"), of_input(KryoInput.i1)),
+    **dict.fromkeys(("boolean", "java.lang.Boolean"), of_input(KryoInput.boolean)),
+    **dict.fromkeys(("char", "java.lang.Character"), of_input(_char)),
+    **dict.fromkeys(("float", "java.lang.Float"), of_input(_json_double("f"))),
+    **dict.fromkeys(("double", "java.lang.Double"), of_input(_json_double("d"))),
     **dict.fromkeys(("void", "java.lang.Void"), _constant_body(None)),
     **dict.fromkeys(
         (
@@ -243,17 +237,17 @@ BODIES: dict[str, Body] = {
             "java.net.URL",
             "sun.util.calendar.ZoneInfo",
         ),
-        _scalar(KryoInput.text),
+        of_input(KryoInput.text),
     ),
-    "java.lang.Class": _class_value,
-    "java.math.BigInteger": _scalar(_big_integer_text),
-    "java.math.BigDecimal": _scalar(_big_decimal),
-    "java.util.UUID": _scalar(_uuid),
-    "java.util.BitSet": _scalar(_bit_set),
-    "java.util.regex.Pattern": _scalar(_pattern),
-    "java.net.InetSocketAddress": _scalar(_socket_address),
-    "java.util.Locale": _scalar(_locale),
-    "java.text.SimpleDateFormat": _java,
+    "java.lang.Class": of_reader(_class_value),
+    "java.math.BigInteger": of_input(_big_integer_text),
+    "java.math.BigDecimal": of_input(_big_decimal),
+    "java.util.UUID": of_input(_uuid),
+    "java.util.BitSet": of_input(_bit_set),
+    "java.util.regex.Pattern": of_input(_pattern),
+    "java.net.InetSocketAddress": of_input(_socket_address),
+    "java.util.Locale": of_input(_locale),
+    "java.text.SimpleDateFormat": _JAVA,
     **COLLECTION_BODIES,
     **TIME_BODIES,
     **LIBRARY_BODIES,
@@ -263,14 +257,14 @@ BODIES: dict[str, Body] = {
     ),
     **dict.fromkeys(ENUMS, _enum),
     **{f"{SCALA_TUPLE}{arity}": _scala_tuple for arity in range(1, 23)},
-    **dict.fromkeys(("scala.Some", "scala.util.Left", "scala.util.Right"), single),
+    **dict.fromkeys(("scala.Some", "scala.util.Left", "scala.util.Right"), of_reader(KryoReader.any)),
 }
 """Class → the function that reads its body."""
 
 # The serializers that a registration or a default may name beside Kryo's own choice.
 _SERIALIZERS: dict[str, Body] = {
-    _KRYO + "JavaSerializer": _java,
-    "com.esotericsoftware.kryo.serializers.JavaSerializer": _java,
+    _KRYO + "JavaSerializer": _JAVA,
+    "com.esotericsoftware.kryo.serializers.JavaSerializer": _JAVA,
     _KRYO + "Serializers$SpecificInstanceCollectionSerializerForArrayList": plain_collection,
     PROTOBUF: _protobuf,
 }

@@ -334,6 +334,17 @@ class KryoReader:
 Body: TypeAlias = Callable[[KryoReader, str, tuple[KryoType, ...]], Any]
 """Reads the body of an object: of a class, with the type arguments of its declared type."""
 
+
+def of_input(read: Callable[[KryoInput], Any]) -> Body:
+    """Return a body that reads the input alone."""
+    return lambda reader, _class_name, _arguments: read(reader.input)
+
+
+def of_reader(read: Callable[[KryoReader], Any]) -> Body:
+    """Return a body that needs no class."""
+    return lambda reader, _class_name, _arguments: read(reader)
+
+
 BodyLookup: TypeAlias = Callable[[KryoReader, str], Body | None]
 
 TypeArguments: TypeAlias = tuple[KryoType | None, ...]

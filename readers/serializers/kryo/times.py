@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from readers.serializers.kryo.input import KryoInput
-from readers.serializers.kryo.reader import Body, KryoReader
+from readers.serializers.kryo.reader import Body, KryoReader, of_input, of_reader
 from readers.timetext import date_text, duration_text, instant_text, time_text
 
 _MILLISECOND_NANOS = 1_000_000
@@ -159,30 +159,20 @@ def _offset_text(seconds: int) -> str:
     return f"{text}:{rest:02d}" if rest else text
 
 
-def _from_input(read: Callable[[KryoInput], Any]) -> Body:
-    """Return a body that reads the input alone."""
-    return lambda reader, _class_name, _arguments: read(reader.input)
-
-
-def _from_reader(read: Callable[[KryoReader], Any]) -> Body:
-    """Return a body that needs no class."""
-    return lambda reader, _class_name, _arguments: read(reader)
-
-
 TIME_BODIES: dict[str, Body] = {
-    "java.util.Date": _from_input(_millis),
-    "java.sql.Date": _from_input(_local_millis),
-    "java.sql.Time": _from_input(_local_millis),
-    "java.sql.Timestamp": _from_input(_sql_timestamp),
-    "java.time.LocalDate": _from_reader(_local_date),
-    "java.time.LocalTime": _from_reader(_local_time),
-    "java.time.LocalDateTime": _from_reader(_local_date_time),
-    "java.time.ZonedDateTime": _from_reader(_zoned_date_time),
-    "java.time.OffsetDateTime": _from_reader(_offset_date_time),
-    "java.time.ZoneOffset": _from_reader(_zone_offset),
-    "java.time.ZoneRegion": _from_reader(_zone_region),
-    "java.time.Instant": _from_reader(_instant),
-    "java.time.Duration": _from_reader(_duration),
-    "java.time.Period": _from_reader(_period),
+    "java.util.Date": of_input(_millis),
+    "java.sql.Date": of_input(_local_millis),
+    "java.sql.Time": of_input(_local_millis),
+    "java.sql.Timestamp": of_input(_sql_timestamp),
+    "java.time.LocalDate": of_reader(_local_date),
+    "java.time.LocalTime": of_reader(_local_time),
+    "java.time.LocalDateTime": of_reader(_local_date_time),
+    "java.time.ZonedDateTime": of_reader(_zoned_date_time),
+    "java.time.OffsetDateTime": of_reader(_offset_date_time),
+    "java.time.ZoneOffset": of_reader(_zone_offset),
+    "java.time.ZoneRegion": of_reader(_zone_region),
+    "java.time.Instant": of_reader(_instant),
+    "java.time.Duration": of_reader(_duration),
+    "java.time.Period": of_reader(_period),
 }
 """Class → the function that reads its body."""
