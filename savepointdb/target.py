@@ -81,7 +81,7 @@ class WriteResult(TargetResult):
 
     @property
     def summary(self) -> Summary:
-        """The new savepoint in numbers: `operators`, `files`, `file_bytes`, `metadata_bytes`."""
+        """The new savepoint in numbers: `operators`, `files`, `file_bytes`, `metadata_bytes`, `refers`."""
         return self._outcome.summary
 
     @property

@@ -49,6 +49,7 @@ class Summary:
         files: number of its data files.
         file_bytes: their sizes together; linked ones take no space.
         metadata_bytes: the size of `_metadata`.
+        refers: True if it needs files of the source, which are not counted here.
         warnings: what Flink restores without a word, and may not be meant.
     """
 
@@ -56,6 +57,7 @@ class Summary:
     files: int
     file_bytes: int
     metadata_bytes: int
+    refers: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -162,6 +164,7 @@ class SavepointWriter:
             + sum(map(len, self._gathering.new_files.values()))
             + counter.size_bytes,
             metadata_bytes=len(data),
+            refers=bool(self._gathering.folders),
             warnings=merged_warnings((*self._warnings, *noticed)),
         )
 

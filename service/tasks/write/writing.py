@@ -142,8 +142,13 @@ class Written:
 
 def summary_lines(summary: Summary) -> Iterator[str]:
     """Yield a new savepoint in numbers, and its warnings."""
-    operators, files = counted(summary.operators, "operator"), counted(summary.files, "file")
-    yield f"{operators}, {files} with {counted(summary.file_bytes, 'byte')}"
+    operators = counted(summary.operators, "operator")
+    refers = "; it needs files of the source" if summary.refers else ""
+    if summary.files or refers:
+        yield f"{operators}, {counted(summary.files, 'file')} with {counted(summary.file_bytes, 'byte')}{refers}"
+    else:
+        size = size_text(summary.metadata_bytes)
+        yield f"{operators}; all state is in _metadata ({size}); no other file is needed"
     yield from (f"warning: {warning}" for warning in summary.warnings)
 
 

@@ -19,7 +19,7 @@ DROP = 'DROP TABLE aggregate; DROP TABLE "mod7-no-uid"'
 SHOWN = (
     "aggregate is dropped: a job that has this operator starts it without state\n"
     "mod7-no-uid is dropped: a job that has this operator starts it without state\n"
-    "1 operator, 0 files with 0 bytes\n"
+    "1 operator; all state is in _metadata (2.4 kB); no other file is needed\n"
     "nothing was written: a dry run\n"
 )
 
