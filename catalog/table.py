@@ -43,7 +43,7 @@ def rows_from_above(table: str, savepoint: Savepoint, uids: Mapping[str, str]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How much a table is, as far as it is known without reading rows.
+    """How much a table is: what is known without reading rows.
 
     Attributes:
         splits: of all rows, as a scan of them now has.

@@ -39,7 +39,7 @@ class CheckResult:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `savepointdb check`: 0 same values, 1 other values, 2 fails, 3 cannot be told."""
+        """The exit code of `savepointdb check`: 0 same values, 1 other values, 2 fails, 3 undecided."""
         return self._findings.exit_code
 
     @property

@@ -317,7 +317,7 @@ class Connection:
         The script may read the other databases of the connection, and files: `FROM 'counts.parquet'`.
 
         Args:
-            target: the directory of the new savepoint, or a URL; nothing may be there. None is enough for a dry run.
+            target: the directory of the new savepoint, or a URL; it must not exist yet. None is enough for a dry run.
             script: statements with semicolons between them: UPDATE, DELETE, INSERT, ALTER, DROP.
             dry_run: True to say what would be written, and write nothing.
             files: how files come along: `link` (copies where there are no links), `copy`, or `reference`.
@@ -366,7 +366,7 @@ class Connection:
         """Return what a restore of the database of this connection will do; see `savepointdb.check`.
 
         Args:
-            against: the new job, as far as it is known: the path of a savepoint of it, of its jar, of its plan or of a
+            against: the new job: the path of a savepoint of it, of its jar, of its plan or of a
                 `stateInfo` file, or several of these; None, and only the version of Flink is checked.
             flink: the version of Flink that restores it, such as `"2.3"`.
             backend: the state backend that restores it: `hashmap`, `rocksdb`, `forst`; `both` of the first two, of which the worse one
@@ -458,7 +458,7 @@ class Connection:
         States that cannot be converted stay as they are: `left` of the result says which, and why.
 
         Args:
-            target: the directory of the new savepoint, or a URL; nothing may be there. None is enough for a dry run.
+            target: the directory of the new savepoint, or a URL; it must not exist yet. None is enough for a dry run.
             against: the new job: the path of a savepoint of it, or of its jar, or several of these. It says which types the states
                 need; None, and lists, sets and maps of Kryo are left.
             flink: the version of Flink that will restore it, such as `"2.3"`.

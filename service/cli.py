@@ -302,14 +302,12 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_savepoint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "job", metavar="JOB", help="Id of a running job, the beginning of its id, or its name."
-    )
+    parser.add_argument("job", metavar="JOB", help="Running job: its id, a prefix of the id, or its name.")
     parser.add_argument(
         "--format",
         default="canonical",
         choices=("canonical", "native"),
-        help="Format of the savepoint: canonical for any state backend, native as the job's backend writes it, which is faster.",
+        help="Format of the savepoint: canonical for any state backend, native for the job's backend. native is faster.",
     )
     parser.add_argument(
         "--wait", action="store_true", help="Wait until the savepoint is there, and print where it is."
@@ -329,7 +327,7 @@ def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
     write.add_argument(
         "--plan",
         metavar="FILE",
-        help="Job plan from Flink's REST API, or compiled SQL plan, to take names from.",
+        help="Plan with names, from Flink's REST API or a compiled SQL plan.",
     )
     write.add_argument(
         "--protobuf",
@@ -362,10 +360,10 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
         "--grant",
         action="append",
         metavar="PATTERN",
-        help="Databases that the key may read: patterns such as prod/*, prod__jobA__*; behind write:, such as write:test/*, "
-        "those that it may also write; behind savepoints:, those of whose jobs it may have savepoints taken; behind saved:, those that "
-        "it may save queries for; behind operator:, those of whose queries it sees and ends everybody's. "
-        "May be repeated; if not given, the key may read all and write none.",
+        help="Pattern of databases that the key may read, such as prod/* or prod__jobA__*. With the prefix write:, it may write "
+        "them. With savepoints:, it may trigger savepoints of their jobs. With saved:, it may save queries for them. With "
+        "operator:, it sees and ends all users' queries on them. May be repeated; if not given, the key may read all and write "
+        "none.",
     )
     create.add_argument(
         "--expires-days", type=float, metavar="DAYS", help="Days until the key expires; never if not given."

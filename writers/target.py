@@ -203,7 +203,7 @@ class TargetDirectory(Target):
     """A directory of this machine that becomes a savepoint.
 
     Args:
-        path: an absolute path; nothing may be there, and its parent must exist.
+        path: an absolute path that does not exist yet; its parent must exist.
 
     Raises:
         TargetExistsError: something is there.

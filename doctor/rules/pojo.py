@@ -35,7 +35,7 @@ FIELD_REMOVED = Rule(
 COMPONENT_REMOVED = Rule(
     id="record-component-removed",
     change=(
-        "a component removed from a record, of which the others stand in the order of the alphabet, one of them behind it"
+        "a component removed from a record whose other components are in alphabetical order, at least one after it"
     ),
     effect=(
         "Flink takes such a record for unchanged, and counts the removed component too: hashmap fails when it decodes values, "

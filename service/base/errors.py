@@ -42,10 +42,10 @@
       EngineError                    500 ENGINE_ERROR
         EngineUnavailableError       503 ENGINE_UNAVAILABLE
         WorkerLostError              500 WORKER_LOST          the process of the query was killed, or crashed
-      FlinkError                     502 FLINK_ERROR          Flink's REST API does not do what we need
+      FlinkError                     502 FLINK_ERROR          Flink's REST API does not do what the service needs
         FlinkUnavailableError        503 FLINK_UNAVAILABLE    it does not answer, or not in time
         FlinkRefusalError            502 FLINK_REFUSES        it answers with an error; carries the HTTP status
-        FlinkAnswerError             502 FLINK_ANSWER         it answers with something else than we asked for
+        FlinkAnswerError             502 FLINK_ANSWER         it answers with something unexpected
         SavepointFailedError         502 SAVEPOINT_FAILED     it made no savepoint, or none that we see
       SavepointError                 422 UNREADABLE_SAVEPOINT the savepoint cannot be read; the codes below
 
@@ -333,7 +333,7 @@ class WorkerLostError(EngineError, code="WORKER_LOST"):
 
 
 class FlinkError(QueryError, status=502, code="FLINK_ERROR"):
-    """Flink's REST API does not do what we need."""
+    """Flink's REST API does not do what the service needs."""
 
 
 class FlinkUnavailableError(FlinkError, status=503, code="FLINK_UNAVAILABLE"):
@@ -354,7 +354,7 @@ class FlinkRefusalError(FlinkError, code="FLINK_REFUSES"):
 
 
 class FlinkAnswerError(FlinkError, code="FLINK_ANSWER"):
-    """Flink's REST API answers with something else than we asked for."""
+    """Flink's REST API answers with something unexpected."""
 
 
 class SavepointFailedError(FlinkError, code="SAVEPOINT_FAILED"):

@@ -31,33 +31,31 @@ class ServerSettings:
     # Browsers send a foreign name after DNS rebinding, which would let a page read a local service.
     allowed_hosts: str = _setting(
         "",
-        "Host names that requests may address, separated by commas. If empty, a service without authentication "
-        "accepts the names of this machine only, and any other service accepts every name, but for statements of Trino's "
-        "protocol only names that it knows.",
+        "Host names that requests may address, separated by commas. If empty, a service with authentication accepts every "
+        "name; one without accepts only this machine's names. Trino's protocol always requires a name that the service "
+        "knows.",
     )
     max_request_bytes: int = _setting(1024 * 1024, "Largest request body, in bytes.")
     header_timeout_s: float = _setting(
-        10.0, "Seconds that a client may take for the headers of a request, and for a TLS handshake."
+        10.0, "Timeout for the headers of a request and for a TLS handshake, in seconds."
     )
-    body_timeout_s: float = _setting(30.0, "Seconds that a client may take for the body of a request.")
-    idle_timeout_s: float = _setting(30.0, "Seconds that a connection may stay open between two requests.")
+    body_timeout_s: float = _setting(30.0, "Timeout for the body of a request, in seconds.")
+    idle_timeout_s: float = _setting(30.0, "Timeout of an idle connection between two requests, in seconds.")
     max_connections: int = _setting(
         0,
-        "Most connections at the same time. 0 means three quarters of the limit of open files, which is also the most, "
-        "and 10000 at most.",
+        "Maximum number of open connections. 0 means three quarters of the open file limit, at most 10000. Larger values are "
+        "reduced to three quarters of that limit.",
     )
     max_connections_per_address: int = _setting(
         0,
-        "Most connections of one address, or of one /64 network of IPv6; 0 means half of max_connections. "
-        "Set it to max_connections behind a proxy, whose connections all have its address.",
+        "Maximum number of connections per address, or per IPv6 /64 network. 0 means half of max_connections. Behind a proxy, "
+        "set it to max_connections: all connections share one address.",
     )
     stall_timeout_s: float = _setting(
         60.0,
-        "Seconds after which a client that does not read its answer is disconnected and its query cancelled.",
+        "Timeout for a client that stops reading its answer, in seconds. Its connection is closed and its query cancelled.",
     )
-    drain_s: float = _setting(
-        30.0, "Seconds that running queries may still take after the service is asked to stop."
-    )
+    drain_s: float = _setting(30.0, "Time for running queries to finish during a shutdown, in seconds.")
     tls_certificate: str = _setting(
         "", "File with the TLS certificate chain, in PEM; if empty, the service speaks plain HTTP."
     )
@@ -68,44 +66,34 @@ class ServerSettings:
 class QuerySettings:
     """Limits of one query and of its answer."""
 
-    max_rows: int = _setting(10_000, "Most rows of a JSON answer, if the request does not set it.")
-    max_rows_limit: int = _setting(1_000_000, "Most rows of a JSON answer that a request may ask for.")
+    max_rows: int = _setting(10_000, "Default maximum number of rows in a JSON answer.")
+    max_rows_limit: int = _setting(1_000_000, "Largest maximum that a request may set for a JSON answer.")
     max_answer_bytes: int = _setting(
         64 * 1024 * 1024, "Most bytes of rows in a JSON answer; further rows are cut off."
     )
     # A batch is cut into pieces for its way out of a worker, but never inside of a row.
     max_row_bytes: int = _setting(16 * 1024 * 1024, "Largest row of an answer over HTTP, in bytes.")
-    timeout_s: float = _setting(60.0, "Seconds that a query may take, if the request does not set it.")
-    max_timeout_s: float = _setting(3600.0, "Most seconds that a request may ask for as its timeout.")
+    timeout_s: float = _setting(60.0, "Default timeout of a query, in seconds.")
+    max_timeout_s: float = _setting(3600.0, "Longest timeout that a request may set, in seconds.")
     max_sql_bytes: int = _setting(256 * 1024, "Longest SQL text, in bytes.")
-    max_scan_bytes: int = _setting(
-        0, "Most bytes of savepoints that a query may read; 0 means that there is no limit."
-    )
+    max_scan_bytes: int = _setting(0, "Maximum bytes of savepoints that a query may read; 0 means no limit.")
     # Three steps for a slow client: memory, then a file, then the query waits.
-    result_buffer_bytes: int = _setting(
-        1024 * 1024, "Most bytes of an answer that wait in memory until the client reads them."
-    )
-    spool_bytes: int = _setting(
-        64 * 1024 * 1024, "Most bytes of an answer that wait in a file until a slow client reads them."
-    )
+    result_buffer_bytes: int = _setting(1024 * 1024, "Maximum unread bytes of one answer in memory.")
+    spool_bytes: int = _setting(64 * 1024 * 1024, "Maximum unread bytes of one answer in a temporary file.")
     spool_total_bytes: int = _setting(
-        1024**3, "Most bytes of all such files together; they are in temp_directory."
+        1024**3, "Maximum bytes of all these files together; they are in temp_directory."
     )
-    abandoned_after_s: float = _setting(
-        300.0, "Seconds after which a query is cancelled if no request asks for it."
-    )
-    history_length: int = _setting(1000, "Number of ended queries that the service remembers.")
+    abandoned_after_s: float = _setting(300.0, "Timeout of a query that no request asks for, in seconds.")
+    history_length: int = _setting(1000, "Number of ended queries that the service keeps.")
     saved_queries: str = _setting(
         "",
-        "TOML file with saved queries, each a link; those that clients save are in the folder of its name with .d behind it.",
+        "TOML file with saved queries. Queries that clients save go into the folder FILE.d.",
     )
     save_queries: bool = _setting(
         False,
-        "Let clients save queries: all, if the service needs no credentials, else those with a grant such as saved:prod/*.",
+        "Allow clients to save queries. With authentication, they need a grant such as saved:prod/*.",
     )
-    compat: str = _setting(
-        "", "Whose names databases and tables have besides ours: flink means those of Flink's State Catalog."
-    )
+    compat: str = _setting("", "Additional naming scheme; flink accepts the names of Flink's State Catalog.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,18 +102,21 @@ class SlotSettings:
 
     max_running: int = _setting(
         0,
-        "Most queries that run at the same time, besides half as many key lookups; "
-        "0 means 4 per core, at least 8.",
+        "Maximum number of running queries; 0 means 4 per core, at least 8. Half as many key lookups may run besides.",
     )
     max_running_per_user: int = _setting(
-        0, "Most queries of one user that run at the same time; 0 means half of max_running."
+        0, "Maximum number of running queries per user; 0 means half of max_running."
     )
-    max_stalled: int = _setting(4, "Most idle queries that may hold a worker; the longest idle is cancelled.")
-    max_queued: int = _setting(1000, "Most queries that wait to run; further ones are refused with HTTP 429.")
-    max_queued_per_user: int = _setting(500, "Most queries of one user that wait to run.")
+    max_stalled: int = _setting(
+        4, "Maximum number of idle queries that hold a worker; the longest idle is cancelled."
+    )
+    max_queued: int = _setting(
+        1000, "Maximum number of queued queries; the service rejects more with HTTP 429."
+    )
+    max_queued_per_user: int = _setting(500, "Maximum number of queued queries per user.")
     large_scan_bytes: int = _setting(
         64 * 1024 * 1024,
-        "Bytes read above which a query counts as large; large queries take at most half of the slots.",
+        "Bytes read above which a query counts as large. Large queries take at most half of the slots.",
     )
 
 
@@ -136,29 +127,31 @@ class WriteSettings:
     # A text, as the path map is: the command line gives it several times, the other sources separate its parts.
     root: str = _setting(
         "",
-        "Directory below which clients may write savepoints, as [LABEL=]DIR; it is served, too. The command line may give "
-        "several, elsewhere semicolons separate them. If empty, clients write nothing.",
+        "Directory where clients may write savepoints, as [LABEL=]DIR; it is also served. Repeat the option, or separate "
+        "several by semicolons in other sources. If empty, clients cannot write.",
         "write_root",
     )
-    running: int = _setting(2, "Most writes that run at the same time.", "max_writes")
+    running: int = _setting(2, "Maximum number of running writes.", "max_writes")
     queued: int = _setting(
-        20, "Most writes that wait to run; further ones are refused with HTTP 429.", "max_queued_writes"
+        20, "Maximum number of queued writes; the service rejects more with HTTP 429.", "max_queued_writes"
     )
     timeout_s: float = _setting(
-        3600.0, "Seconds that a write may take, those in the queue included.", "write_timeout_s"
+        3600.0, "Timeout of a write, including its time in the queue, in seconds.", "write_timeout_s"
     )
     memory: str = _setting(
-        "", "Most memory of the process of a write, such as 4GB; if empty, that of a worker.", "write_memory"
+        "", "Maximum memory of a write's process, such as 4GB; if empty, that of a worker.", "write_memory"
     )
     size_bytes: int = _setting(
         0,
-        "Most bytes that a write may put into its target, links to the source's files not counted, and again into temporary "
-        "files, also in a dry run; 0 means that there is no limit.",
+        "Maximum bytes that a write puts into its target; 0 means no limit. Links to the source's files do not count. The same "
+        "limit applies to its temporary files, also in a dry run.",
         "max_write_bytes",
     )
-    free_bytes: int = _setting(1 << 30, "Bytes of free disk below which a write stops.", "write_free_bytes")
+    free_bytes: int = _setting(
+        1 << 30, "Minimum bytes of free disk; a write stops below it.", "write_free_bytes"
+    )
     history_length: int = _setting(
-        100, "Number of ended writes that the service remembers.", "write_history_length"
+        100, "Number of ended writes that the service keeps.", "write_history_length"
     )
 
 
@@ -168,11 +161,11 @@ class CheckSettings:
 
     running: int = _setting(2, "Most checks that run at the same time.", "max_checks")
     queued: int = _setting(
-        20, "Most checks that wait to run; further ones are refused with HTTP 429.", "max_queued_checks"
+        20, "Maximum number of queued checks; the service rejects more with HTTP 429.", "max_queued_checks"
     )
-    timeout_s: float = _setting(60.0, "Seconds that a check may take.", "check_timeout_s")
+    timeout_s: float = _setting(60.0, "Timeout of a check, in seconds.", "check_timeout_s")
     jar_bytes: int = _setting(
-        64 * 1024 * 1024, "Largest jar that a client may send to compare a savepoint with.", "max_jar_bytes"
+        64 * 1024 * 1024, "Largest jar that a client may send to a check, in bytes.", "max_jar_bytes"
     )
 
 
@@ -181,15 +174,13 @@ class AgentSettings:
     """Settings of the Model Context Protocol over HTTP."""
 
     # A text and no flag, so that `--mcp off` reads well.
-    mode: str = _setting("on", "on or off: answer agents at /mcp, where the extra mcp is installed.", "mcp")
+    mode: str = _setting("on", "on or off: answer agents at /mcp; requires the extra mcp.", "mcp")
     sessions: int = _setting(
         500,
-        "Most sessions of agents, half of them of one user; further ones are refused with HTTP 429.",
+        "Maximum number of agent sessions; one user may have half of them. The service rejects more with HTTP 429.",
         "mcp_sessions",
     )
-    idle_s: float = _setting(
-        900.0, "Seconds without a request after which the session of an agent ends.", "mcp_idle_s"
-    )
+    idle_s: float = _setting(900.0, "Timeout of an idle agent session, in seconds.", "mcp_idle_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,51 +190,50 @@ class FlinkSettings:
     # Texts, as the path map is: the command line gives them several times, the other sources separate their parts.
     clusters: str = _setting(
         "",
-        "REST API of a cluster whose jobs are followed, as [LABEL=]URL, such as prod=https://flink.example.com:8081. The command "
-        "line may give several, elsewhere semicolons separate them. Only asked, never changed.",
+        "REST API of a Flink cluster to follow, as [LABEL=]URL: prod=https://flink.example.com:8081. Repeat the option, or "
+        "separate several by semicolons in other sources. The service only reads from it, except to trigger savepoints.",
         "flink",
     )
     token_file: str = _setting(
         "",
-        "File with the bearer token of a cluster, as [LABEL=]FILE; without a label, for all clusters. It is read before each "
-        "request, and sent over https only, or to this machine.",
+        "File with the bearer token of a cluster, as [LABEL=]FILE; without a label, for all clusters. The service reads it "
+        "before each request. It sends the token over https only, or to this machine.",
         "flink_token_file",
     )
     ca_file: str = _setting(
-        "", "File with the authorities that sign the certificates of clusters, in PEM.", "flink_ca_file"
+        "", "Certificate authorities that sign the clusters' certificates (PEM).", "flink_ca_file"
     )
-    certificate: str = _setting(
-        "", "File with the certificate that clusters ask us for, in PEM.", "flink_certificate"
-    )
+    certificate: str = _setting("", "Client certificate for mutual TLS (PEM).", "flink_certificate")
     key: str = _setting(
         "",
-        "File with the private key of that certificate, in PEM, if it is not in the same file.",
+        "Private key of the client certificate (PEM), if in another file.",
         "flink_key",
     )
     path_map: str = _setting(
         "",
-        "Paths as the clusters see them, as OLD=NEW: what is below OLD there is below NEW here. The command line may give "
-        "several, elsewhere semicolons separate them.",
+        "Paths of the clusters, as OLD=NEW: a path OLD there is NEW here. Repeat the option, or separate several by semicolons "
+        "in other sources.",
         "flink_path_map",
     )
-    poll_s: float = _setting(2.0, "Seconds between two looks at a cluster.", "flink_poll_s")
-    timeout_s: float = _setting(10.0, "Seconds that one answer of a cluster may take.", "flink_timeout_s")
+    poll_s: float = _setting(2.0, "Interval between two requests to a cluster, in seconds.", "flink_poll_s")
+    timeout_s: float = _setting(10.0, "Timeout of one request to a cluster, in seconds.", "flink_timeout_s")
     savepoints: bool = _setting(
         False,
-        "Let clients have savepoints taken: all, if the service needs no credentials, else those with a grant such as "
-        "savepoints:prod/*.",
+        "Allow clients to trigger savepoints. With authentication, they need a grant such as savepoints:prod/*.",
         "flink_savepoints",
     )
     savepoint_directory: str = _setting(
         "",
-        "Directory for these savepoints, as the cluster sees it; if empty, that of the cluster's own settings.",
+        "Directory for triggered savepoints, as the cluster sees it; if empty, the cluster's default.",
         "flink_savepoint_directory",
     )
     savepoint_timeout_s: float = _setting(
-        3600.0, "Seconds after which the service watches a savepoint no more.", "flink_savepoint_timeout_s"
+        3600.0, "Timeout for a triggered savepoint, in seconds.", "flink_savepoint_timeout_s"
     )
     open_savepoints: int = _setting(
-        4, "Most savepoints that clients wait for; further ones are refused with HTTP 429.", "max_savepoints"
+        4,
+        "Maximum number of open triggered savepoints; the service rejects more with HTTP 429.",
+        "max_savepoints",
     )
 
 
@@ -252,12 +242,12 @@ class WorkerSettings:
     """Settings of the worker processes that run the queries of the service."""
 
     count: int = _setting(
-        0, "Least number of worker processes that wait for queries; 0 means two more than cores.", "workers"
+        0, "Minimum number of idle worker processes; 0 means two more than cores.", "workers"
     )
     memory: str = _setting(
         "",
-        "Most memory of a worker process, such as 4GB. If empty, 80 % of the machine's memory divided by max_running, "
-        "at least 512MB.",
+        "Maximum memory of a worker process, such as 4GB. If empty, 80 % of the machine's memory divided by max_running; at "
+        "least 512MB.",
         "worker_memory",
     )
 
@@ -268,11 +258,11 @@ class DuckDBSettings:
 
     memory_limit: str = _setting(
         "",
-        "Most memory of DuckDB, such as 4GB. If empty, 60 % of worker_memory in the service, "
-        "and 80 % of the machine's memory on the command line; 128MB, or 48MB a thread, for write and create.",
+        "Maximum memory of DuckDB, such as 4GB. If empty, the service uses 60 % of worker_memory. The command line uses 80 % "
+        "of the machine's memory; write and create use 128MB, or 48MB per thread.",
     )
     # A text, because DuckDB parses it.
-    max_temp_size: str = _setting("100GB", "Most disk space that DuckDB may use in temp_directory.")
+    max_temp_size: str = _setting("100GB", "Maximum disk space of DuckDB in temp_directory.")
     threads: int = _setting(0, "Threads of DuckDB and of the readers; 0 means one per core.")
 
 
@@ -282,23 +272,23 @@ class StorageSettings:
 
     temp_directory: str = _setting(
         "",
-        "Directory for large sorts and groups and for unread answers; if empty, the system's temporary directory.",
+        "Directory for large sorts, groups and unread answers; if empty, the system's temporary directory.",
     )
-    rescan_after_s: float = _setting(5.0, "Seconds between two searches of the roots for new savepoints.")
+    rescan_after_s: float = _setting(5.0, "Interval between two searches for new savepoints, in seconds.")
     path_map: str = _setting(
         "",
-        "Moved files, as OLD=NEW: what savepoints refer to below OLD is below NEW. Separated by semicolons.",
+        "Moved files, as OLD=NEW, separated by semicolons: a path OLD in savepoints is NEW here.",
     )
     jar: str = _setting(
         "",
-        "Jars of the job, separated by semicolons. Their classes say how objects are laid out that the savepoint does not "
-        "describe: those that Kryo wrote, and those of subclasses of POJOs. Nothing in them is run.",
+        "Jars of the job, separated by semicolons. They describe objects that the savepoint does not: Kryo's, and subclasses "
+        "of POJOs. No code in them runs.",
     )
     allow_http: bool = _setting(False, "Read savepoints at http:// and https:// addresses.")
     file_cache_directory: str = _setting(
         "", "Directory for fetched RocksDB files; if empty, a folder in the system's temporary directory."
     )
-    file_cache_bytes: int = _setting(4 << 30, "Most bytes of fetched RocksDB files that are kept.")
+    file_cache_bytes: int = _setting(4 << 30, "Maximum bytes of fetched RocksDB files to keep.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,7 +300,7 @@ class CacheSettings:
     directory: str = _setting(
         "", "Directory of the decoded states; if empty, the user's cache directory.", "cache_directory"
     )
-    size_bytes: int = _setting(10 * 1024**3, "Most bytes of decoded states that are kept.", "cache_bytes")
+    size_bytes: int = _setting(10 * 1024**3, "Maximum bytes of decoded states to keep.", "cache_bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,10 +309,10 @@ class AuthSettings:
 
     allow_anonymous: bool = _setting(
         False,
-        "Answer every client at every address without authentication; for services behind a proxy that decides.",
+        "Answer every client without authentication, at any address. Use it behind a proxy that authenticates.",
     )
     keys_file: str = _setting(
-        "", "File of API keys, written by `savepointdb keys`; if empty, the service asks for no key."
+        "", "File of API keys, written by `savepointdb keys`; if empty, no key is required."
     )
     oidc_issuer: str = _setting(
         "", "Identity provider whose tokens are accepted, such as https://login.example.com."
@@ -344,9 +334,7 @@ class AuthSettings:
 class LogSettings:
     """Settings of the logs."""
 
-    level: str = _setting(
-        "warning", "Least level that is logged: debug, info, warning or error.", "log_level"
-    )
+    level: str = _setting("warning", "Lowest level to log: debug, info, warning or error.", "log_level")
     format: str = _setting("text", "text, or json: one object per line.", "log_format")
     audit: bool = _setting(
         False, "Log every ended query and write: user, shape and duration, never a value.", "audit_log"
@@ -373,12 +361,12 @@ class SparkOptions:
     )
     export_directory: str = _setting(
         "",
-        "Directory for long answers that Spark's executors write; it must have the same path for them and for this service.",
+        "Directory where Spark's executors write long answers. Its path must be the same for them and this service.",
         "spark_export_directory",
     )
     threshold_bytes: int = _setting(
         0,
-        "Bytes read above which a query goes to Spark, if Spark has a cluster; 0 means the memory of this machine.",
+        "Bytes read above which a query runs on a Spark cluster. 0 means the memory of this machine.",
         "spark_threshold_bytes",
     )
 

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=("text", "json", "html", "junit"),
-        help="Format of the report; if not given, the one that the suffix of --output names (.json, .html, .xml), or text.",
+        help="Format of the report; if not given, by the suffix of --output, or else text. Known suffixes: .json, .html, .xml.",
     )
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
     add_names(parser)

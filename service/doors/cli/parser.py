@@ -76,7 +76,7 @@ def add_names(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--uids",
         metavar="FILE",
-        help="File of operator uids, one per line, for savepoints that record only ids.",
+        help="File of operator uids, one per line; for savepoints with ids only.",
     )
     group.add_argument(
         "--state-info", metavar="FILE", help="stateInfo file to use instead of the one beside the savepoint."
@@ -90,7 +90,7 @@ def add_path_map(parser: argparse._ActionsContainer) -> None:
         "--path-map",
         action="append",
         metavar="OLD=NEW",
-        help="Moved files: what savepoints refer to below OLD is below NEW, in any file system. May be repeated.",
+        help="Moved files: a path OLD in savepoints is NEW here, in any file system. May be repeated.",
     )
 
 
@@ -99,8 +99,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="Format of the rows; if not given, the one that the suffix of --output names, or table. line shows each value on a "
-        "line of its own.",
+        help="Format of the rows; if not given, by the suffix of --output, or else table. line shows one value per line.",
     )
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
 
@@ -112,13 +111,13 @@ def add_asking(parser: argparse.ArgumentParser) -> None:
         "--max-rows",
         type=int,
         metavar="ROWS",
-        help="Most rows to return; all rows if not given, of which a terminal shows 40.",
+        help="Maximum number of rows; if not given, all. A terminal shows 40.",
     )
     add_engine(parser, "Engine that runs the statement.")
     parser.add_argument(
         "--database",
         metavar="NAME",
-        help="Database of tables that name none; if not given, the only one, or else the newest one.",
+        help="Default database of tables; if not given, the only or newest one.",
     )
     parser.add_argument(
         "--dialect",

@@ -251,7 +251,7 @@ class BisectRequest(TaskRequest):
         "newest checkpoint to ask; default: the newest of all", default=None, metavar="CHECKPOINT", flag="to"
     )
     check_all: bool = option(
-        "Ask every checkpoint. Otherwise, once a checkpoint has a row, all later ones count as having one.",
+        "Query every checkpoint; by default, all after the first with a row count as having one.",
         default=False,
     )
     engine: str = option("engine that runs the query", default=AUTO, choices=choices())

@@ -8,7 +8,7 @@ which one it is.
 | 0 | it restores with the same values |
 | 1 | it restores, and drops, ignores or changes some |
 | 2 | it fails |
-| 3 | it cannot be told, or there is a doubt |
+| 3 | undecided: the inputs do not contain the deciding fact |
 | 4 | the savepoint, or what it is compared with, cannot be read; or the command line is wrong |
 """
 

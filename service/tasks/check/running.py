@@ -30,8 +30,8 @@ class CheckRequest(TaskRequest):
 
     database: str | None = option("name or alias of the database; default: the newest", default=None)
     against: tuple[str, ...] = option(
-        "The new job, as far as it is known: a savepoint of it, its jar, a folder of jars, its plan (of Flink's REST API, "
-        "or a compiled SQL plan), or a stateInfo file. May be repeated; if not given, only the version of Flink is checked.",
+        "The new job: a savepoint, a jar or folder of jars, a plan or a stateInfo file. A plan comes from Flink's REST API or "
+        "is a compiled SQL plan. May be repeated; if not given, only the Flink version is checked.",
         default=(),
         metavar="X",
         longest=_LONGEST_PATH,
@@ -43,19 +43,18 @@ class CheckRequest(TaskRequest):
         longest=_LONGEST_VERSION,
     )
     backend: str = option(
-        "State backend that will restore it; auto checks hashmap and rocksdb, but the files of a native savepoint with the "
-        "backend that wrote them.",
+        "State backend that will restore it. auto checks hashmap and rocksdb; a native savepoint only with its own backend.",
         default=AUTO,
         choices=(*BACKENDS, FORST, BOTH, AUTO),
     )
     values: str | None = option(
-        "Read stored values, too: 10,000 of each state and file, or all. They tell what Kryo 5 makes of the objects of Kryo 2, "
-        "and whether any value is damaged.",
+        "Also read stored values: 10,000 per state and file, or all. This finds damaged values and objects of Kryo 2 that Kryo "
+        "5 misreads.",
         default=None,
         choices=(_SAMPLE, _ALL),
     )
     allow_non_restored: bool = option(
-        "The job is started with --allowNonRestoredState: state of operators that it lacks is dropped.",
+        "Check a start with --allowNonRestoredState: Flink drops state of missing operators.",
         default=False,
     )
 

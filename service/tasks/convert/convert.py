@@ -35,8 +35,7 @@ class ConvertRequest(TaskRequest):
     database: str | None = option("name or alias of the savepoint; it is only read", default=None)
     target: str | None = target_option(flag="to")
     against: tuple[str, ...] = option(
-        "the new job, as far as it is known: a savepoint of it, its jar, or a folder of jars. It says which types the states need. "
-        "May be repeated.",
+        "the new job: a savepoint, a jar or a folder of jars. It describes the types that the states need. May be repeated.",
         default=(),
         metavar="X",
     )

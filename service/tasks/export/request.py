@@ -23,12 +23,12 @@ class ExportRequest(TaskRequest):
         longest=4000,
     )
     format: str = option(
-        "folders of Parquet files; or tables of Iceberg or Delta, with a snapshot or a version for each checkpoint",
+        "Parquet files, or Iceberg or Delta tables with one version per checkpoint",
         default=PARQUET,
         choices=FORMATS,
     )
     tables: tuple[str, ...] = option(
-        "tables, with commas between them; * and ? stand for any characters. If not given, all that do not repeat others. May be "
+        "tables, separated by commas, with the wildcards * and ?. If not given, all tables that do not repeat others. May be "
         "repeated.",
         default=(),
         metavar="NAMES",
@@ -38,8 +38,8 @@ class ExportRequest(TaskRequest):
         "a folder for each key group of keyed tables", default=None, choices=(KEY_GROUP,)
     )
     nanoseconds: str | None = option(
-        "what times in nanoseconds become: micros, an error where a value is finer; bigint; or text. If not given, parquet keeps "
-        "them, and iceberg and delta, which have none, have micros.",
+        "type of times in nanoseconds: micros, bigint or text. micros fails on values that are finer. If not given, parquet "
+        "keeps nanoseconds; iceberg and delta use micros.",
         default=None,
         choices=NANOSECONDS,
     )
@@ -54,7 +54,7 @@ class ExportRequest(TaskRequest):
         metavar="NAME",
     )
     engine: str = option(
-        "what reads and writes: this machine (duckdb), or a cluster whose machines see the savepoint and the folder",
+        "engine of the export: this machine (duckdb) or a cluster. A cluster must see the savepoint and the folder.",
         default=AUTO,
         choices=choices(),
     )

@@ -57,7 +57,7 @@ class HistoryRequest(TaskRequest):
     operator: str | None = option("Only the states of this operator.", default=None, metavar="NAME")
     state: str | None = option("Only the states of this name.", default=None, metavar="NAME")
     last: int | None = option(
-        "Only so many checkpoints, the newest; if not given, all.", default=None, metavar="N", at_least=1
+        "Read only the newest N checkpoints; if not given, all.", default=None, metavar="N", at_least=1
     )
 
 

@@ -58,7 +58,7 @@ class TestRequest(TaskRequest):
         "name or alias of the savepoint to test; default: the newest of each job", default=None
     )
     previous: str | None = option(
-        "The savepoint before the only one that is tested; if not given, the one before it in its job.",
+        "Savepoint before the tested one; if not given, the previous one of its job.",
         default=None,
         metavar="PATH",
     )

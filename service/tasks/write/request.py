@@ -16,7 +16,7 @@ _LONGEST_SCRIPT = 1 << 30  # settings limit it further
 
 def target_option(**about: Any) -> Any:
     """Return the option that names the new savepoint."""
-    what = "directory of the new savepoint, or a URL; nothing may be there"
+    what = "new savepoint, a directory or URL; must not exist yet"
     return option(what, default=None, metavar="DIR", longest=4000, **about)
 
 
@@ -56,18 +56,18 @@ class CreateRequest(TaskRequest):
     dry_run: bool = option("show what would be written, and write nothing", default=False)
     flink: str | None = _flink("any")
     engine: str = option(
-        "what makes the state that changes: this process, or a cluster whose machines see the source and the new savepoint",
+        "engine that makes the changed state: this process or a cluster. A cluster must see the source and the new savepoint.",
         default=AUTO,
         choices=work_choices(),
     )
     parallelism: int = option(
-        "subtasks of each operator that is created, unless its WITH says it",
+        "parallelism of created operators, unless their WITH sets it",
         default=1,
         at_least=1,
         metavar="N",
     )
     max_parallelism: int = option(
-        "key groups of each operator that is created, unless its WITH says it",
+        "maximum parallelism of created operators, unless their WITH sets it",
         default=128,
         at_least=1,
         metavar="N",
@@ -82,9 +82,7 @@ class CreateRequest(TaskRequest):
 class WriteRequest(CreateRequest):
     """A savepoint to change, and the script that changes it."""
 
-    database: str | None = option(
-        "name or alias of the savepoint to write from; it is only read", default=None
-    )
+    database: str | None = option("name or alias of the source savepoint; it is only read", default=None)
     target: str | None = target_option(flag="to")
     sql: str = _script(
         "UPDATE, DELETE, INSERT, MERGE, TRUNCATE, CREATE TABLE … AS SELECT, ALTER TABLE, DROP TABLE, CALL rewind_kafka(…)"
@@ -92,14 +90,12 @@ class WriteRequest(CreateRequest):
     flink: str | None = _flink("the source's")
     files: str = files_option(
         "files",
-        ": the new savepoint then refers to the source's files, which Flink deletes if it claims the savepoint",
+        ". With reference, the new savepoint needs the source's files, which Flink deletes if it claims the savepoint.",
     )
     expect: Mapping[str, int] = option(
-        "write only if so many rows of the table change; may be repeated",
+        "write only if exactly ROWS rows of the table change; may be repeated",
         default={},
         at_least=0,
         metavar="TABLE=ROWS",
     )
-    allow_empty: bool = option(
-        "write also where a statement, or the script, finds nothing to change", default=False
-    )
+    allow_empty: bool = option("write even if a statement or the script changes nothing", default=False)

@@ -24,6 +24,7 @@ from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTa
 from catalog.wide.table import WideTable
 from readers import OUT_OF_RANGE, ROW, UNDECODED, Savepoint, State, is_keyed, operator_id_of
 from service.base.errors import InvalidQueryError, query_error_of, translated
+from service.query.encode import counted
 from service.query.sql.edits import quoted
 from service.tasks.write.changes import Changes, Effect
 from service.tasks.write.composition import (
@@ -217,9 +218,10 @@ class RowChanges(Changes):
                 found.append(_Found(writable, [layer]))
         wanted, placed = source.plan().to_arrow().num_rows, sum(one.count(AddedRows) for one in found)
         if placed != wanted:
+            left = counted(wanted - placed, "row")
             raise InvalidQueryError(
-                f"expected rows that say whose timers they are, found {wanted - placed} of no operator's timers",
-                hint="operator_id or operator_uid, timer_service and time_domain must be those of timers in the savepoint",
+                f"{left} {'matches' if wanted - placed == 1 else 'match'} no operator's timer service",
+                hint="set operator_id or operator_uid, timer_service and time_domain to those of timers in the savepoint",
                 position=statement.position,
             )
         return self._effect(statement, found)
@@ -335,7 +337,9 @@ class RowChanges(Changes):
                 )
             check_not_assumed(table.name, writable.state)
             for error in writable.state.unread:
-                raise InvalidQueryError(f"{table.name} cannot be read and not be changed: {error.error}")
+                raise InvalidQueryError(
+                    f"{table.name} cannot be changed because it cannot be read: {error.error}"
+                )
         return left
 
     def _table(self, name: str) -> Table:

@@ -37,7 +37,7 @@ class XrayRequest(TaskRequest):
 
     database: str | None = option("name or alias; default: the newest", default=None)
     quick: bool = option(
-        "Skip what reads every entry: distinct keys, garbage, the largest keys, orphan timers, times of updates.",
+        "Skip figures that require reading every entry: keys, garbage, orphan timers, update times.",
         default=False,
     )
 

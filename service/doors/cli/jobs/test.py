@@ -70,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         metavar="RULES PATH",
         nargs="*",
-        help="Files of rules (.toml, .sql), and savepoints or folders with some; of a folder the newest one of each job is tested.",
+        help="Rule files (.toml, .sql), savepoints and folders with savepoints. Of a folder, the newest savepoint of each job is "
+        "tested.",
     )
     add_options(parser, TestRequest, _IN_FILES)
     parser.add_argument("--print-standard", action="store_true", help="Show these rules, and test nothing.")
@@ -83,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--webhook",
         metavar="URL",
-        help="URL that gets the report as JSON of each savepoint that fails, or is fine again.",
+        help="URL that receives a JSON report for each savepoint that fails or recovers.",
     )
     parser.add_argument(
         "--webhook-header", metavar="FILE", help="File of headers for it, one a line: Authorization: Bearer …"

@@ -165,7 +165,7 @@ def accepted_format(accept: str | None) -> Format:
             ranked.append((-weight, name.count("*"), number, known))
     if not ranked:
         raise NotAcceptableError(
-            f"expected to answer in a format of ours, found {accept!r}",
+            f"expected a format that the service writes, found {accept!r}",
             hint=f"formats are {', '.join(known.media_type for known in FORMATS.values())}",
         )
     return min(ranked, key=lambda entry: entry[:3])[3]

@@ -127,7 +127,7 @@ def register_database(registration: Registration, service: State, principal: Cal
     # A new name may match the grants of other users, who must not see a savepoint that the caller could not grant.
     if not principal.sees_everything:
         raise ForbiddenError(
-            "expected a user who sees all databases: the name could match the grants of others"
+            "only users with access to every database may register paths: the name could match the grants of others"
         )
     # Names get into headers, logs and addresses.
     if not registration.name.isprintable():

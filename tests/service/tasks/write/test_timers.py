@@ -107,7 +107,7 @@ def test_timers_of_sql_windows_that_go_are_warned_of(
     [
         (
             f"INSERT INTO timers {_COLUMNS} VALUES {_ROW.format(_WINDOW).replace('EVENT', 'OTHER')}",
-            "found 1 of no operator's timers",
+            "1 row matches no operator's timer service",
         ),
         (
             "INSERT INTO timers (operator_uid, timer_service, time_domain, key, namespace, timestamp) "
