@@ -32,7 +32,7 @@ class Proof:
 
     Attributes:
         name: tells it apart; of its record, too.
-        statement: the cell of docs/guides/write.md that it proves.
+        statement: the cell of docs/reference/statements.md that it proves.
         of: what the script changes, in words.
         source: as of a `Restore`; `{backend}` in it stands for the backend that restores it.
         script: the statements.

@@ -1,4 +1,4 @@
-"""The statements of docs/guides/write.md, and the jobs of `tests/flink/restore` that prove them."""
+"""The statements of docs/reference/statements.md, and the jobs of `tests/flink/restore` that prove them."""
 
 from __future__ import annotations
 

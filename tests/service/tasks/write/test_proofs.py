@@ -1,4 +1,4 @@
-"""Each statement of docs/guides/write.md, restored by both versions and both backends of real Flink, and read back."""
+"""Each statement of the reference, restored by both versions and both backends of real Flink, and read back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_documentation_has_the_statements_and_who_restored_them() -> None:
 
 
 def test_each_statement_of_the_documentation_is_proven_by_all() -> None:
-    _, _, rest = documentation("guides/write.md").partition(
+    _, _, rest = documentation("reference/statements.md").partition(
         "| statement | what happens | what Flink does |\n"
     )
     shown, _, _ = rest.partition("\n\n")
