@@ -3,7 +3,7 @@
     python -m tools.compat [FOLDER or tests/data/compat-pairs.tar.xz] [--mode savepoint|jar|both|none] [--misses]
 
 A label that fails, or loses or changes values, and is called fine is the worst that the doctor can do. One that is called fine but
-for a named risk is listed apart: some facts are in no savepoint (docs/guides/check.md).
+for a named risk is listed apart: some facts are in no savepoint (docs/reference/verdicts.md).
 """
 
 from __future__ import annotations

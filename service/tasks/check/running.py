@@ -78,7 +78,9 @@ def findings_on(
     uids: Mapping[str, str],
     note: Note | None = None,
 ) -> Findings:
-    """Check a savepoint with each backend; reads `_metadata`, the headers of state files, and values as far as docs/guides/check.md says.
+    """Check a savepoint with each backend.
+
+    Reads `_metadata`, headers of state files, and the values that docs/reference/verdicts.md names.
 
     Args:
         savepoint: the savepoint.
