@@ -41,7 +41,8 @@ NOT_RUN = {
     "guides/spark.md": ["it needs a Spark cluster"] * 3,
     "reference/stateinfo.md": ["it needs the jar of your job", "it needs protoc and a bucket in S3"],
     "guides/storage.md": ["it needs buckets in S3"],
-    "guides/time.md": ["it needs a bucket in S3, and a server", *["it needs a cluster"] * 2],
+    "guides/live.md": ["it needs a cluster"] * 2,
+    "guides/test.md": ["it needs a bucket in S3, and a server"],
     "guides/upgrade.md": ["it needs savepoints of two jobs"],
     "guides/write-http.md": ["it needs a file of keys"],
 }
@@ -73,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
     for name, pair, savepoint in CHECKED:
         shutil.copytree(pairs / pair / "savepoints" / savepoint, tmp_path / name)
     shutil.copy(pairs / "pojo-rename-field" / "jars" / "B-2.3.0.jar", tmp_path / "orders" / "next.jar")
-    rules = re.search(r"```toml\n(.*?)```", PAGES["guides/time.md"], re.DOTALL)
+    rules = re.search(r"```toml\n(.*?)```", PAGES["guides/test.md"], re.DOTALL)
     assert rules is not None
     (tmp_path / "rules.toml").write_text(rules[1], encoding="utf-8")
     saved = re.search(r"```toml\n# queries.toml\n(.*?)```", PAGES["guides/bi.md"], re.DOTALL)
