@@ -77,7 +77,7 @@ def folder(tmp_path: Path) -> Path:
     rules = re.search(r"```toml\n(.*?)```", PAGES["guides/test.md"], re.DOTALL)
     assert rules is not None
     (tmp_path / "rules.toml").write_text(rules[1], encoding="utf-8")
-    saved = re.search(r"```toml\n# queries.toml\n(.*?)```", PAGES["guides/bi.md"], re.DOTALL)
+    saved = re.search(r"```toml\n# queries.toml\n(.*?)```", PAGES["guides/links.md"], re.DOTALL)
     assert saved is not None
     (tmp_path / "queries.toml").write_text(saved[1], encoding="utf-8")
     (tmp_path / "etc").mkdir()

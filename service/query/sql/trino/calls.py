@@ -173,7 +173,7 @@ def refused(name: str) -> InvalidQueryError:
     """Return the error of a function of Trino that is not known here."""
     return NotSupportedError(
         f"Trino's function {name if '(' in name else name + '()'} is not known here",
-        hint="docs/guides/bi.md lists what differs from Trino",
+        hint="docs/reference/trino.md lists what differs from Trino",
     )
 
 
