@@ -33,24 +33,11 @@ import pyarrow as pa
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.javaio import JavaObject, read_object
+from readers.serializers import struct
 from readers.serializers.base import Serializer
 from readers.serializers.jsontree import json_text
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import (
-    BOOLEAN,
-    INT,
-    INTS,
-    LONG,
-    MILLISECONDS,
-    STRING,
-    AbsentLayout,
-    ListLayout,
-    OptionalLayout,
-    ScalarLayout,
-    StructLayout,
-    StructSerializer,
-)
 
 _NFA = "org.apache.flink.cep.nfa."
 _BUFFER = _NFA + "sharedbuffer."
@@ -60,7 +47,7 @@ _ACTIONS = ("TAKE", "IGNORE", "PROCEED")
 
 
 @dataclass(frozen=True)
-class LockableTypeSerializer(StructSerializer, package=_BUFFER + "Lockable$"):
+class LockableTypeSerializer(struct.StructSerializer, package=_BUFFER + "Lockable$"):
     """A value with the number of references to it."""
 
     element: Serializer
@@ -68,25 +55,25 @@ class LockableTypeSerializer(StructSerializer, package=_BUFFER + "Lockable$"):
     name = "Lockable"
 
     @property
-    def layout(self) -> StructLayout:
-        return StructLayout(("references", INT), ("element", self.element))
+    def layout(self) -> struct.StructLayout:
+        return struct.StructLayout(("references", struct.INT), ("element", self.element))
 
 
-class EventIdSerializer(StructSerializer, BasicSerializer, package=_BUFFER + "EventId$"):
+class EventIdSerializer(struct.StructSerializer, BasicSerializer, package=_BUFFER + "EventId$"):
     """The id of an event: its number among the events of one timestamp."""
 
     name, fixed_length = "EventId", 12
-    layout = StructLayout(("id", INT), ("timestamp", MILLISECONDS))
+    layout = struct.StructLayout(("id", struct.INT), ("timestamp", struct.MILLISECONDS))
 
 
 class DeweyNumberSerializer(BasicSerializer, package=_NFA + "DeweyNumber$"):
     """The version of a partial match: 1.0.2, as a list."""
 
-    name, layout = "DeweyNumber", INTS
+    name, layout = "DeweyNumber", struct.INTS
 
 
 @dataclass(frozen=True)
-class NodeIdSerializer(StructSerializer, package=_BUFFER + "NodeId$"):
+class NodeIdSerializer(struct.StructSerializer, package=_BUFFER + "NodeId$"):
     """The id of a node of the shared buffer, or null: an event under the name of a pattern."""
 
     event_id: Serializer
@@ -94,15 +81,15 @@ class NodeIdSerializer(StructSerializer, package=_BUFFER + "NodeId$"):
     type_name = "NodeId"
 
     @property
-    def layout(self) -> StructLayout:
-        return StructLayout(("event_id", self.event_id), ("page", STRING))
+    def layout(self) -> struct.StructLayout:
+        return struct.StructLayout(("event_id", self.event_id), ("page", struct.STRING))
 
     def emit(self, program: Program) -> None:
-        OptionalLayout(self.layout).emit(program)
+        struct.OptionalLayout(self.layout).emit(program)
 
 
 @dataclass(frozen=True)
-class SharedBufferEdgeSerializer(StructSerializer, package=_BUFFER + "SharedBufferEdge$"):
+class SharedBufferEdgeSerializer(struct.StructSerializer, package=_BUFFER + "SharedBufferEdge$"):
     """An edge to the node of the event before."""
 
     node_id: Serializer
@@ -111,8 +98,8 @@ class SharedBufferEdgeSerializer(StructSerializer, package=_BUFFER + "SharedBuff
     type_name = "SharedBufferEdge"
 
     @property
-    def layout(self) -> StructLayout:
-        return StructLayout(("target", self.node_id), ("version", self.version))
+    def layout(self) -> struct.StructLayout:
+        return struct.StructLayout(("target", self.node_id), ("version", self.version))
 
 
 @dataclass(frozen=True)
@@ -128,8 +115,8 @@ class SharedBufferNodeSerializer(Serializer, package=_BUFFER):
         return (("[]", self.edge),)
 
     @property
-    def _layout(self) -> ListLayout:
-        return ListLayout(LockableTypeSerializer(self.edge))
+    def _layout(self) -> struct.ListLayout:
+        return struct.ListLayout(LockableTypeSerializer(self.edge))
 
     def arrow(self) -> pa.DataType:
         return self._layout.arrow()
@@ -159,7 +146,7 @@ class LegacySharedBufferNodeSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class NFAStateSerializer(StructSerializer, package=_NFA):
+class NFAStateSerializer(struct.StructSerializer, package=_NFA):
     """The state of the automaton of one key: its partial and its completed matches."""
 
     version: Serializer
@@ -174,20 +161,22 @@ class NFAStateSerializer(StructSerializer, package=_NFA):
         return (("version", self.version), ("previous", self.node_id), ("start_event", self.event_id))
 
     @property
-    def layout(self) -> StructLayout:
-        computation = StructLayout(
-            ("state", STRING),
+    def layout(self) -> struct.StructLayout:
+        computation = struct.StructLayout(
+            ("state", struct.STRING),
             ("previous", self.node_id),
             ("version", self.version),
-            ("start_timestamp", MILLISECONDS),
+            ("start_timestamp", struct.MILLISECONDS),
             (
                 "previous_timestamp",
-                MILLISECONDS if self.has_previous_timestamps else AbsentLayout(MILLISECONDS),
+                struct.MILLISECONDS
+                if self.has_previous_timestamps
+                else struct.AbsentLayout(struct.MILLISECONDS),
             ),
-            ("start_event", OptionalLayout(self.event_id)),
+            ("start_event", struct.OptionalLayout(self.event_id)),
         )
-        matches = ListLayout(computation)
-        return StructLayout(("partial_matches", matches), ("completed_matches", matches))
+        matches = struct.ListLayout(computation)
+        return struct.StructLayout(("partial_matches", matches), ("completed_matches", matches))
 
 
 class StatesLeaf:
@@ -233,7 +222,7 @@ def _named(cursor: Cursor, names: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class PagedBufferSerializer(StructSerializer):
+class PagedBufferSerializer(struct.StructSerializer):
     """The shared buffer of up to 1.5."""
 
     page_name: Serializer
@@ -250,17 +239,20 @@ class PagedBufferSerializer(StructSerializer):
         return (("name", self.page_name), ("event", self.event))
 
     @property
-    def layout(self) -> StructLayout:
-        entry = StructLayout(
-            ("event", self.event), ("timestamp", MILLISECONDS), ("counter", INT), ("references", INT)
+    def layout(self) -> struct.StructLayout:
+        entry = struct.StructLayout(
+            ("event", self.event),
+            ("timestamp", struct.MILLISECONDS),
+            ("counter", struct.INT),
+            ("references", struct.INT),
         )
-        page = StructLayout(("name", self.page_name), ("entries", ListLayout(entry)))
-        edge = StructLayout(("from", INT), ("to", INT), ("version", INTS))
-        return StructLayout(("pages", ListLayout(page)), ("edges", ListLayout(edge)))
+        page = struct.StructLayout(("name", self.page_name), ("entries", struct.ListLayout(entry)))
+        edge = struct.StructLayout(("from", struct.INT), ("to", struct.INT), ("version", struct.INTS))
+        return struct.StructLayout(("pages", struct.ListLayout(page)), ("edges", struct.ListLayout(edge)))
 
 
 @dataclass(frozen=True)
-class MigratedNFASerializer(StructSerializer):
+class MigratedNFASerializer(struct.StructSerializer):
     """The automaton of one key up to 1.5: its states, its shared buffer, its partial matches."""
 
     event: Serializer
@@ -277,26 +269,26 @@ class MigratedNFASerializer(StructSerializer):
         return (("event", self.event), ("buffer", self.buffer))
 
     @property
-    def layout(self) -> StructLayout:
-        computation = StructLayout(
-            ("state", STRING),
-            ("previous", STRING),
-            ("timestamp", MILLISECONDS),
-            ("version", INTS),
-            ("start_timestamp", MILLISECONDS),
-            ("counter", INT),
-            ("event", OptionalLayout(self.event)),
+    def layout(self) -> struct.StructLayout:
+        computation = struct.StructLayout(
+            ("state", struct.STRING),
+            ("previous", struct.STRING),
+            ("timestamp", struct.MILLISECONDS),
+            ("version", struct.INTS),
+            ("start_timestamp", struct.MILLISECONDS),
+            ("counter", struct.INT),
+            ("event", struct.OptionalLayout(self.event)),
         )
-        return StructLayout(
+        return struct.StructLayout(
             ("states", _STATES),
-            ("window_time", LONG),
-            ("handle_timeout", BOOLEAN),
+            ("window_time", struct.LONG),
+            ("handle_timeout", struct.BOOLEAN),
             ("buffer", self.buffer),
-            ("computations", ListLayout(computation)),
+            ("computations", struct.ListLayout(computation)),
         )
 
 
-_STATES = ScalarLayout(pa.string(), lambda program: program.python(StatesLeaf()))
+_STATES = struct.ScalarLayout(pa.string(), lambda program: program.python(StatesLeaf()))
 
 
 def _nfa_state(snapshot: Snapshot) -> Serializer:

@@ -21,16 +21,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from readers import keygroups
 from readers.decode.program import Program
-from readers.keygroups import (
-    hash_big_decimal,
-    hash_big_integer,
-    hash_bool,
-    hash_double,
-    hash_float,
-    hash_long,
-    hash_string,
-)
 from readers.serializers.base import Serializer
 from readers.serializers.snapshot import SnapshotBody, simple_body
 from readers.serializers.struct import (
@@ -83,7 +75,7 @@ class BooleanSerializer(BasicSerializer, package=BASE):
     name, layout, fixed_length, is_nullable = "Boolean", BOOLEAN, 1, False
 
     def hash_code(self, value: Any) -> int | None:
-        return hash_bool(value) if isinstance(value, bool) else None
+        return keygroups.hash_bool(value) if isinstance(value, bool) else None
 
     def encode(self, value: Any) -> bytes | None:
         return bytes([value]) if isinstance(value, bool) else None
@@ -121,21 +113,21 @@ class LongSerializer(IntegerSerializer, package=BASE):
     name, layout, fixed_length = "Long", LONG, 8
 
     def hash_code(self, value: Any) -> int | None:
-        return hash_long(value) if self.encode(value) is not None else None
+        return keygroups.hash_long(value) if self.encode(value) is not None else None
 
 
 class FloatSerializer(BasicSerializer, package=BASE):
     name, layout, fixed_length, is_nullable = "Float", FLOAT, 4, False
 
     def hash_code(self, value: Any) -> int | None:
-        return hash_float(value) if isinstance(value, float) else None
+        return keygroups.hash_float(value) if isinstance(value, float) else None
 
 
 class DoubleSerializer(BasicSerializer, package=BASE):
     name, layout, fixed_length, is_nullable = "Double", DOUBLE, 8, False
 
     def hash_code(self, value: Any) -> int | None:
-        return hash_double(value) if isinstance(value, float) else None
+        return keygroups.hash_double(value) if isinstance(value, float) else None
 
 
 class CharSerializer(BasicSerializer, package=BASE):
@@ -154,7 +146,7 @@ class StringSerializer(BasicSerializer, package=BASE):
     name, layout = "String", STRING
 
     def hash_code(self, value: Any) -> int | None:
-        return hash_string(value) if isinstance(value, str) else None
+        return keygroups.hash_string(value) if isinstance(value, str) else None
 
     def encode(self, value: Any) -> bytes | None:
         return encode_string(value, 1) if isinstance(value, str) else None
@@ -177,7 +169,7 @@ class BigIntSerializer(BasicSerializer, package=BASE):
 
     def hash_code(self, value: Any) -> int | None:
         try:
-            return hash_big_integer(int(value))
+            return keygroups.hash_big_integer(int(value))
         except (TypeError, ValueError):
             return None
 
@@ -188,7 +180,7 @@ class BigDecSerializer(BasicSerializer, package=BASE):
     name, layout = "BigDecimal", ScalarLayout(pa.string(), Program.big_decimal)
 
     def hash_code(self, value: Any) -> int | None:
-        return hash_big_decimal(value) if isinstance(value, str) else None
+        return keygroups.hash_big_decimal(value) if isinstance(value, str) else None
 
 
 class NothingSerializer(BasicSerializer):

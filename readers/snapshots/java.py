@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.javaio import STREAM_HEADER, JavaArray, JavaClass, JavaEnum, JavaObject, JavaValue, read_object
-from readers.serializers import cep, operators, primitives, scala, streaming, temporal
+from readers.serializers import cep, containers, operators, primitives, scala, streaming, temporal
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.cep import (
     DeweyNumberSerializer,
@@ -25,14 +25,6 @@ from readers.serializers.cep import (
     NodeIdSerializer,
     PagedBufferSerializer,
     SharedBufferEdgeSerializer,
-)
-from readers.serializers.containers import (
-    ArrayListSerializer,
-    EnumSerializer,
-    GenericArraySerializer,
-    ListSerializer,
-    MapSerializer,
-    NullableSerializer,
 )
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.kryo.settings import KRYO_2_24, KryoRegistration, KryoSettings
@@ -186,13 +178,13 @@ def _from_fields(serializer: Callable[..., Serializer], *names: str) -> JavaRead
 def _java_generic_array(conversion: _Conversion, java: JavaObject) -> Serializer:
     component = conversion.class_name(java.field("componentClass"))
     element = conversion.serializer(java.field("componentSerializer"))
-    return GenericArraySerializer(element, component_class=component)
+    return containers.GenericArraySerializer(element, component_class=component)
 
 
 def _java_enum(conversion: _Conversion, java: JavaObject) -> Serializer:
     enum_class = conversion.class_name(java.field("enumClass"))
     constants = constants_of(java.fields.get("values"))
-    return EnumSerializer(enum_class, constants) if constants else OrdinalSerializer(enum_class)
+    return containers.EnumSerializer(enum_class, constants) if constants else OrdinalSerializer(enum_class)
 
 
 def _java_tuple(conversion: _Conversion, java: JavaObject) -> Serializer:
@@ -210,7 +202,7 @@ def _java_row(conversion: _Conversion, java: JavaObject) -> Serializer:
 
 
 def _java_nullable(conversion: _Conversion, java: JavaObject) -> Serializer:
-    return NullableSerializer(
+    return containers.NullableSerializer(
         conversion.serializer(java.field("originalSerializer")), padding=padding_of(java)
     )
 
@@ -331,7 +323,9 @@ PLAIN_SERIALIZERS: dict[str, Serializer] = {
     **KAFKA_SERIALIZERS,
     _NODE_ID.java_class: _NODE_ID,
     _EDGE.java_class: _EDGE,
-    LegacySharedBufferNodeSerializer.java_class: LegacySharedBufferNodeSerializer(ListSerializer(_EDGE)),
+    LegacySharedBufferNodeSerializer.java_class: LegacySharedBufferNodeSerializer(
+        containers.ListSerializer(_EDGE)
+    ),
     NFAStateSerializer.java_class: NFAStateSerializer(
         DeweyNumberSerializer(), _NODE_ID, EventIdSerializer(), has_previous_timestamps=False
     ),
@@ -339,10 +333,10 @@ PLAIN_SERIALIZERS: dict[str, Serializer] = {
 
 
 JAVA_SERIALIZERS: dict[str, JavaReader] = {
-    BASE + "ListSerializer": _from_fields(ListSerializer, "elementSerializer"),
-    _STATE + "ArrayListSerializer": _from_fields(ArrayListSerializer, "elementSerializer"),
-    BASE + "MapSerializer": _from_fields(MapSerializer, "keySerializer", "valueSerializer"),
-    _STATE + "HashMapSerializer": _from_fields(MapSerializer, "keySerializer", "valueSerializer"),
+    BASE + "ListSerializer": _from_fields(containers.ListSerializer, "elementSerializer"),
+    _STATE + "ArrayListSerializer": _from_fields(containers.ArrayListSerializer, "elementSerializer"),
+    BASE + "MapSerializer": _from_fields(containers.MapSerializer, "keySerializer", "valueSerializer"),
+    _STATE + "HashMapSerializer": _from_fields(containers.MapSerializer, "keySerializer", "valueSerializer"),
     BASE + "GenericArraySerializer": _java_generic_array,
     BASE + "EnumSerializer": _java_enum,
     RUNTIME + "TupleSerializer": _java_tuple,

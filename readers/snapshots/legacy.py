@@ -31,6 +31,7 @@ from typing import Protocol, TypeAlias
 from readers.cursor import Cursor
 from readers.errors import UnsupportedSerializerError
 from readers.javaio import JavaClass, JavaObject, read_object
+from readers.serializers import scala
 from readers.serializers.base import Serializer
 from readers.serializers.cep import MigratedNFASerializer, PagedBufferSerializer
 from readers.serializers.containers import (
@@ -45,14 +46,6 @@ from readers.serializers.kryo.settings import KRYO_2_24, KryoRegistration, KryoS
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import BASE
-from readers.serializers.scala import (
-    SCALA,
-    OptionSerializer,
-    ScalaCaseClassSerializer,
-    TraversableSerializer,
-    TrySerializer,
-    enumeration,
-)
 from readers.serializers.snapshot import Snapshot
 from readers.serializers.streaming import BufferEntrySerializer, StreamElementSerializer, UnionSerializer
 from readers.serializers.transactions import TWO_PHASE_COMMIT, TransactionsSerializer
@@ -139,7 +132,7 @@ def _tuple(snapshot: ConfigSnapshot) -> Serializer:
     # Scala's case classes share the config snapshot of Java's tuples: the serializer beside it distinguishes them.
     tuple_class = _java_class(snapshot)
     if not tuple_class.startswith(_JAVA_TUPLE) and _is_case_class(snapshot.serializer):
-        return ScalaCaseClassSerializer(tuple_class, fields)
+        return scala.ScalaCaseClassSerializer(tuple_class, fields)
     return tuple_of(tuple_class, fields)
 
 
@@ -287,10 +280,10 @@ CONFIG_SNAPSHOTS: dict[str, ConfigSnapshotBody] = {
     RUNTIME + "kryo.KryoSerializer$KryoSerializerConfigSnapshot": _kryo,
     RUNTIME + "CopyableValueSerializer$CopyableValueSerializerConfigSnapshot": _copyable_value,
     RUNTIME + "ValueSerializer$ValueSerializerConfigSnapshot": _value,
-    SCALA + "EnumValueSerializer$ScalaEnumSerializerConfigSnapshot": enumeration,
-    SCALA + "ScalaOptionSerializerConfigSnapshot": _from_pairs(OptionSerializer, 1),
-    SCALA + "ScalaTrySerializerConfigSnapshot": _from_pairs(TrySerializer, 2),
-    SCALA + "TraversableSerializerConfigSnapshot": _from_pairs(TraversableSerializer, 1),
+    scala.SCALA + "EnumValueSerializer$ScalaEnumSerializerConfigSnapshot": scala.enumeration,
+    scala.SCALA + "ScalaOptionSerializerConfigSnapshot": _from_pairs(scala.OptionSerializer, 1),
+    scala.SCALA + "ScalaTrySerializerConfigSnapshot": _from_pairs(scala.TrySerializer, 2),
+    scala.SCALA + "TraversableSerializerConfigSnapshot": _from_pairs(scala.TraversableSerializer, 1),
     _OPERATORS + "TimerSerializer$TimerSerializerConfigSnapshot": _from_pairs(TimerSerializer, 2),
     _INTERVAL_JOIN + "$BufferSerializerConfigSnapshot": _from_pairs(BufferEntrySerializer, 1),
     _STREAM_ELEMENT + "$StreamElementSerializerConfigSnapshot": _from_pairs(StreamElementSerializer, 1),

@@ -15,15 +15,8 @@ from typing import TypeVar
 
 from readers.cursor import Cursor
 from readers.errors import UnsupportedVersionError
+from readers.jars.classfiles import signatures
 from readers.jars.classfiles.constantpool import INTEGER, ConstantPool, Member
-from readers.jars.classfiles.signatures import (
-    OBJECT,
-    ClassSignature,
-    JavaType,
-    class_signature,
-    class_type,
-    type_of,
-)
 
 MAGIC = 0xCAFEBABE
 OLDEST_VERSION, NEWEST_VERSION = 45, 69
@@ -61,9 +54,9 @@ class ClassField(ClassMember):
     """A field."""
 
     @property
-    def type(self) -> JavaType:
+    def type(self) -> signatures.JavaType:
         """Its generic type."""
-        return type_of(self.signature or self.descriptor)
+        return signatures.type_of(self.signature or self.descriptor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +102,9 @@ class RecordComponent:
     signature: str | None
 
     @property
-    def type(self) -> JavaType:
+    def type(self) -> signatures.JavaType:
         """Its generic type."""
-        return type_of(self.signature or self.descriptor)
+        return signatures.type_of(self.signature or self.descriptor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,12 +178,14 @@ class ClassFile:
         return tuple(each.name for each in self.fields if each.access & ENUM)
 
     @cached_property
-    def generics(self) -> ClassSignature:
+    def generics(self) -> signatures.ClassSignature:
         """Its type parameters and generic supertypes."""
         if self.signature is not None:
-            return class_signature(self.signature)
-        interfaces = tuple(class_type(name) for name in self.interfaces)
-        return ClassSignature((), class_type(self.super_name or OBJECT), interfaces)
+            return signatures.class_signature(self.signature)
+        interfaces = tuple(signatures.class_type(name) for name in self.interfaces)
+        return signatures.ClassSignature(
+            (), signatures.class_type(self.super_name or signatures.OBJECT), interfaces
+        )
 
     def method(self, name: str, descriptor: str | None = None) -> ClassMethod | None:
         """Return the first method of a name, and of a descriptor if one is given; None if there is none."""
@@ -355,10 +350,10 @@ def _annotation(cursor: Cursor, pool: ConstantPool, depth: int) -> tuple[str, Ma
     return descriptor, elements
 
 
-def _class_type(pool: ConstantPool, index: int) -> JavaType:
+def _class_type(pool: ConstantPool, index: int) -> signatures.JavaType:
     """Return the type of a class; one that thousands of values refer to is read once."""
     if index not in pool.types:
-        pool.types[index] = type_of(pool.text(index))
+        pool.types[index] = signatures.type_of(pool.text(index))
     return pool.types[index]
 
 

@@ -13,20 +13,10 @@ from readers.errors import ReaderError
 from readers.formats.entry import StateKind
 from readers.jars.classfiles.classpath import ClassPath
 from readers.jars.classfiles.signatures import OBJECT, JavaType, method_signature
+from readers.jars.declared import values
 from readers.jars.declared.interpreter import Interpreter
 from readers.jars.declared.queries import Query, queries_in
 from readers.jars.declared.types import TypeReader, UntoldTypeError
-from readers.jars.declared.values import (
-    PARAMETER,
-    Call,
-    ClassValue,
-    Instance,
-    Lambda,
-    Unknown,
-    Value,
-    number_of,
-    text_of,
-)
 from readers.jars.extraction.extractor import Registrations, TypeExtractor
 from readers.serializers.base import Serializer
 from readers.serializers.kryo.settings import KryoRegistration
@@ -185,10 +175,10 @@ def read_declarations(
     return declarations, extractor
 
 
-def _given(calls: list[Call], name: str) -> Iterator[str]:
+def _given(calls: list[values.Call], name: str) -> Iterator[str]:
     """Yield the texts that are given to a method."""
     for call in calls:
-        text = text_of(call.arguments[0]) if call.name == name and call.arguments else None
+        text = values.text_of(call.arguments[0]) if call.name == name and call.arguments else None
         if text is not None:
             yield text
 
@@ -196,24 +186,24 @@ def _given(calls: list[Call], name: str) -> Iterator[str]:
 def _max_parallelism(interpreter: Interpreter) -> int | None:
     """Return the max parallelism that is set for the whole job, or that a method of the job with such a name returns."""
     found = {
-        number_of(call.arguments[0])
+        values.number_of(call.arguments[0])
         for call in interpreter.calls
         if call.name == "setMaxParallelism" and call.owner.endswith("Environment") and call.arguments
     }
     found |= {
-        number_of(value)
+        values.number_of(value)
         for (_, name, descriptor), value in interpreter.returned.items()
         if descriptor == "()I" and name.lower().removeprefix("get") in ("maxparallelism", "maxpar")
     }
     return found.pop() if len(found) == 1 else None
 
 
-def _registrations(calls: list[Call]) -> Registrations:
+def _registrations(calls: list[values.Call]) -> Registrations:
     """Return the classes that are registered with the serializers, in order."""
     pojo: list[str] = []
     kryo: dict[str, KryoRegistration] = {}
     for call in calls:
-        classes = [each.name for each in call.arguments if isinstance(each, ClassValue)]
+        classes = [each.name for each in call.arguments if isinstance(each, values.ClassValue)]
         if call.name == "registerPojoType" and len(classes) == 1:
             pojo.append(classes[0])
         elif _KRYO_REGISTRATIONS.get(call.name) == len(classes) == len(call.arguments):
@@ -268,7 +258,7 @@ class _Reader:
                 seen.append(found)
         return seen, is_untold
 
-    def _key_values(self) -> Iterator[Value | JavaType | None]:
+    def _key_values(self) -> Iterator[values.Value | JavaType | None]:
         """Yield what stands for the type of each key; None where the code does not tell."""
         for call in self._calls:
             if call.name == "keyBy" and len(call.arguments) == 2:
@@ -282,13 +272,13 @@ class _Reader:
             ):  # fmt: skip
                 yield value
 
-    def _selected(self, selector: Value) -> JavaType | None:
+    def _selected(self, selector: values.Value) -> JavaType | None:
         """Return the type that a key selector returns; None where the code does not tell."""
         try:
-            if isinstance(selector, Lambda):
+            if isinstance(selector, values.Lambda):
                 returned = method_signature(selector.bound).returns
                 return None if returned.name == OBJECT else returned
-            return self._selected_by(selector.class_name) if isinstance(selector, Instance) else None
+            return self._selected_by(selector.class_name) if isinstance(selector, values.Instance) else None
         except ReaderError:
             return None
 
@@ -317,7 +307,7 @@ class _Reader:
         ]
         for instance, where in made:
             kind = _DESCRIPTORS.get(instance.class_name.rsplit(".", 1)[-1])
-            name = text_of(instance.arguments[0]) if instance.arguments else None
+            name = values.text_of(instance.arguments[0]) if instance.arguments else None
             if kind is None:
                 continue
             if name is None:
@@ -332,7 +322,7 @@ class _Reader:
                 is_v2 = ".v2." in instance.class_name
                 yield self._state(name, used, types, self._has_ttl(instance), where, is_v2=is_v2)
 
-    def _kinds_of_use(self, instance: Instance, name: str) -> list[StateKind]:
+    def _kinds_of_use(self, instance: values.Instance, name: str) -> list[StateKind]:
         """Return the kinds of operator state that a descriptor is used for; none if it is one of keyed state."""
         kinds = []
         for call in self._uses:
@@ -340,10 +330,10 @@ class _Reader:
             given = any(
                 each is instance
                 or (
-                    isinstance(each, Instance)
+                    isinstance(each, values.Instance)
                     and each.class_name == instance.class_name
                     and each.arguments
-                    and text_of(each.arguments[0]) == name
+                    and values.text_of(each.arguments[0]) == name
                 )
                 for each in call.arguments
             )
@@ -364,19 +354,19 @@ class _Reader:
             if name in self._wanted or _method(call) in helpers:
                 yield self._state(name, kind_of(call.name), types, self._has_ttl(call), call.caller)
 
-    def _named_calls(self) -> Iterator[tuple[Call, str, list[Value]]]:
+    def _named_calls(self) -> Iterator[tuple[values.Call, str, list[values.Value]]]:
         """Yield the calls of other than Flink's methods that take a text and, behind it, types."""
         for call in self._calls:
             if call.owner.startswith(_LIBRARIES):
                 continue
             for index, argument in enumerate(call.arguments):
-                name = text_of(argument)
+                name = values.text_of(argument)
                 types = [each for each in call.arguments[index + 1 :] if self._types.is_type(each)]
                 if name is not None and types:
                     yield call, name, types
                     break
 
-    def _has_ttl(self, declared: Value) -> bool | None:
+    def _has_ttl(self, declared: values.Value) -> bool | None:
         """Return whether a method with a name like `enableTimeToLive` is called on a descriptor, or on what a helper returns.
 
         None is returned where the code calls it in some cases only, or on a descriptor that may be this one.
@@ -390,9 +380,9 @@ class _Reader:
         """Return whether the code sets a time to live on a descriptor that it does not tell: of a loop, a lambda, a caller."""
         calls = [call for call in self._ttl_calls if call.name == _TTL_METHOD]
         return any(
-            call.receiver != Unknown(PARAMETER) or not self._is_followed(call.caller)
+            call.receiver != values.Unknown(values.PARAMETER) or not self._is_followed(call.caller)
             for call in calls
-            if not isinstance(call.receiver, Instance)
+            if not isinstance(call.receiver, values.Instance)
         )
 
     def _is_followed(self, caller: str) -> bool:
@@ -406,7 +396,7 @@ class _Reader:
             if call.name == name and _takes_descriptor(call) and call.caller != caller
         ]
         return bool(calls) and all(
-            any(isinstance(each, Instance) for each in call.arguments)
+            any(isinstance(each, values.Instance) for each in call.arguments)
             and f"{call.owner}.{call.name}" == caller
             for call in calls
         )
@@ -415,7 +405,7 @@ class _Reader:
         self,
         name: str,
         kind: StateKind | None,
-        types: list[Value],
+        types: list[values.Value],
         has_ttl: bool | None,
         where: str,
         *,
@@ -444,13 +434,13 @@ class _Reader:
         )
 
 
-def _takes_descriptor(call: Call) -> bool:
+def _takes_descriptor(call: values.Call) -> bool:
     return "StateDescriptor;" in call.descriptor.partition(")")[0]
 
 
-def _is_parameter(instance: Instance) -> bool:
+def _is_parameter(instance: values.Instance) -> bool:
     """Return whether the name of a state is an argument of the method that declares it."""
-    return bool(instance.arguments) and instance.arguments[0] == Unknown(PARAMETER)
+    return bool(instance.arguments) and instance.arguments[0] == values.Unknown(values.PARAMETER)
 
 
 def kind_of(method: str) -> StateKind | None:
@@ -462,16 +452,16 @@ def kind_of(method: str) -> StateKind | None:
     return next((kind for word, kind in _KINDS_BY_WORD if word in plain), None)
 
 
-def _method(call: Call) -> tuple[str, str, str]:
+def _method(call: values.Call) -> tuple[str, str, str]:
     return call.owner, call.name, call.descriptor
 
 
-def _root(receiver: Value | None, declared: Value) -> bool:
+def _root(receiver: values.Value | None, declared: values.Value) -> bool:
     """Return whether a chain of calls begins at a value."""
     for _ in range(16):
         if receiver is declared:
             return True
-        if not isinstance(receiver, Call):
+        if not isinstance(receiver, values.Call):
             return False
         receiver = receiver.receiver
     return False

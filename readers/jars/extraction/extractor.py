@@ -22,23 +22,9 @@ from dataclasses import dataclass, field
 from readers.jars.classfiles.classfile import ABSTRACT, INTERFACE, ClassFile
 from readers.jars.classfiles.classpath import ClassPath
 from readers.jars.classfiles.signatures import OBJECT, JavaType, class_type
+from readers.jars.extraction import hierarchy
 from readers.jars.extraction.avroschemas import generated, reflected
 from readers.jars.extraction.basictypes import BASIC, ENUMS, PRIMITIVE_ARRAYS, VALUES, WRAPPERS
-from readers.jars.extraction.hierarchy import (
-    LISTS,
-    SPECIFIC_RECORD,
-    TUPLE,
-    VALUE,
-    WRITABLE,
-    Hierarchy,
-    NotPojoError,
-    UnknownTypeError,
-    bound,
-    generics_of,
-    is_platform_class,
-    is_tuple_class,
-    variables_of,
-)
 from readers.jars.extraction.pojo import TYPE_INFO, check_class, check_fields, declared_fields
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.containers import (
@@ -115,7 +101,7 @@ class TypeExtractor:
         registrations: Registrations | None = None,
         avro_array: KryoRegistration | None = None,
     ) -> None:
-        self._hierarchy = Hierarchy(classes)
+        self._hierarchy = hierarchy.Hierarchy(classes)
         self._flink_major = flink_major
         self._registrations = registrations or Registrations()
         self._avro_array = avro_array
@@ -128,7 +114,7 @@ class TypeExtractor:
         self.types_seen = 0
         try:
             serializer = self._type(java_type, (java_type.class_name,), 0)
-        except (UnknownTypeError, InvalidTypeError) as error:
+        except (hierarchy.UnknownTypeError, InvalidTypeError) as error:
             return Extraction(serializer=None, unknown=str(error), not_pojos=self._not_pojos)
         return Extraction(serializer=serializer, not_pojos=self._not_pojos)
 
@@ -140,7 +126,7 @@ class TypeExtractor:
         """Return the serializer of a class whose schema Avro derives from its fields."""
         try:
             return Extraction(serializer=reflected(self._hierarchy, name))
-        except UnknownTypeError as error:
+        except hierarchy.UnknownTypeError as error:
             return Extraction(serializer=None, unknown=str(error))
 
     def kryo(self, name: str) -> KryoSerializer:
@@ -161,11 +147,11 @@ class TypeExtractor:
             depth: types around it.
         """
         if depth > _MAX_DEPTH:
-            raise UnknownTypeError(f"more than {_MAX_DEPTH} types in one another")
+            raise hierarchy.UnknownTypeError(f"more than {_MAX_DEPTH} types in one another")
         # Thirty classes with two fields each, of the next class, are a billion types.
         self.types_seen += 1
         if self.types_seen > _MAX_TYPES:
-            raise UnknownTypeError(f"more than {_MAX_TYPES} types in one")
+            raise hierarchy.UnknownTypeError(f"more than {_MAX_TYPES} types in one")
         if java_type.kind in ("variable", "wildcard"):
             raise InvalidTypeError(f"what {java_type} stands for is not in the class file")
         if java_type.kind == "primitive":
@@ -209,9 +195,9 @@ class TypeExtractor:
             return collection
         if found is None:
             # No class of the JDK that may be a value of state is a POJO: their fields are private.
-            if is_platform_class(name) or name == _ROW:
+            if hierarchy.is_platform_class(name) or name == _ROW:
                 return self.kryo(name)
-            raise UnknownTypeError(f"{name} is in no jar")
+            raise hierarchy.UnknownTypeError(f"{name} is in no jar")
         return self._own_class(java_type, found, above, depth)
 
     def _own_class(
@@ -219,20 +205,20 @@ class TypeExtractor:
     ) -> Serializer:
         """Return the serializer of a class of the jars."""
         name = java_type.name
-        if self._hierarchy.is_a(name, WRITABLE):
-            raise UnknownTypeError(f"{name} is a Writable of Hadoop")
-        if self._hierarchy.is_a(name, VALUE):
+        if self._hierarchy.is_a(name, hierarchy.WRITABLE):
+            raise hierarchy.UnknownTypeError(f"{name} is a Writable of Hadoop")
+        if self._hierarchy.is_a(name, hierarchy.VALUE):
             return OpaqueSerializer(name, "its bytes are what the class itself writes")
         if found.is_enum or found.super_name == "java.lang.Enum":
             return EnumSerializer(name, found.enum_constants)
-        if self._hierarchy.is_a(name, SPECIFIC_RECORD):
+        if self._hierarchy.is_a(name, hierarchy.SPECIFIC_RECORD):
             return generated(found)
         if found.access & INTERFACE:
             self._not_pojos[name] = "it is an interface"
             return self.kryo(name)
         try:
             return self._pojo(java_type, found, above, depth)
-        except NotPojoError as error:
+        except hierarchy.NotPojoError as error:
             self._not_pojos[name] = str(error)
             return self.kryo(name)
 
@@ -240,13 +226,13 @@ class TypeExtractor:
         self, java_type: JavaType, found: ClassFile, above: tuple[str, ...], depth: int
     ) -> PojoSerializer:
         if not found.is_public:
-            raise NotPojoError("it is not public")
+            raise hierarchy.NotPojoError("it is not public")
         # A class that is no POJO for a reason of its own is none, whatever its superclasses are.
         if self._is_no_pojo_by_itself(found):
             check_class(self._hierarchy, found)
         fields = declared_fields(self._hierarchy, java_type)
         if not fields:
-            raise NotPojoError("it has no fields")
+            raise hierarchy.NotPojoError("it has no fields")
         if not found.is_record:
             check_fields(self._hierarchy, found, fields)
         check_class(self._hierarchy, found)
@@ -254,7 +240,7 @@ class TypeExtractor:
         kept = []
         for each in fields:
             if TYPE_INFO in each.field.annotations:
-                raise UnknownTypeError(
+                raise hierarchy.UnknownTypeError(
                     f"{each.declared_in}.{each.field.name} has a type of its own (@TypeInfo)"
                 )
             kept.append(
@@ -299,7 +285,7 @@ class TypeExtractor:
         if java_type.name == "java.util.Map" and len(inner) == 2:
             key, value = inner
             return NullableSerializer(MapSerializer(_nullable(key), value))
-        if java_type.name in LISTS and len(inner) == 1:
+        if java_type.name in hierarchy.LISTS and len(inner) == 1:
             return NullableSerializer(ListSerializer(_nullable(inner[0])))
         if java_type.name == "java.util.Set" and len(inner) == 1:
             return NullableSerializer(SetSerializer(inner[0]))
@@ -308,18 +294,20 @@ class TypeExtractor:
     def _tuple_type(self, java_type: JavaType) -> JavaType | None:
         """Return the type of `Tuple0` to `Tuple25` that a type is or extends; None if there is none."""
         for _ in range(_MAX_DEPTH):
-            if is_tuple_class(java_type.name):
+            if hierarchy.is_tuple_class(java_type.name):
                 return java_type
             found = self._hierarchy.find(java_type.name)
             if found is None:
                 return None
-            java_type = bound(generics_of(found).superclass, variables_of(found, java_type))
+            java_type = hierarchy.bound(
+                hierarchy.generics_of(found).superclass, hierarchy.variables_of(found, java_type)
+            )
         return None
 
     def _tuple(
         self, java_type: JavaType, tuple_type: JavaType, above: tuple[str, ...], depth: int
     ) -> Serializer:
-        width = int(tuple_type.name[len(TUPLE) :])
+        width = int(tuple_type.name[len(hierarchy.TUPLE) :])
         if width == 0:
             return Tuple0Serializer()
         if len(tuple_type.arguments) != width:
@@ -327,7 +315,7 @@ class TypeExtractor:
         if java_type is not tuple_type:
             own = declared_fields(self._hierarchy, java_type)
             if any(each.field.is_public for each in own):
-                raise UnknownTypeError(f"{java_type.name} adds fields to {tuple_type.name}")
+                raise hierarchy.UnknownTypeError(f"{java_type.name} adds fields to {tuple_type.name}")
         fields = []
         for each in tuple_type.arguments:
             inside = (*above, each.class_name)
@@ -341,7 +329,7 @@ class TypeExtractor:
             if found is None:
                 return
             if TYPE_INFO in found.annotations:
-                raise UnknownTypeError(f"{found.name} has a type of its own (@TypeInfo)")
+                raise hierarchy.UnknownTypeError(f"{found.name} has a type of its own (@TypeInfo)")
             found = self._hierarchy.find(found.super_name) if found.super_name else None
 
 

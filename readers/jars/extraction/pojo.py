@@ -10,15 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from readers.errors import ReaderError
-from readers.jars.classfiles.classfile import (
-    ABSTRACT,
-    INTERFACE,
-    STATIC,
-    TRANSIENT,
-    ClassField,
-    ClassFile,
-    ClassMethod,
-)
+from readers.jars.classfiles import classfile
 from readers.jars.classfiles.signatures import JavaType, MethodSignature, method_signature, type_of
 from readers.jars.extraction.basictypes import WRAPPERS
 from readers.jars.extraction.hierarchy import Hierarchy, NotPojoError, UnknownTypeError, bound, variables_of
@@ -31,7 +23,7 @@ TYPE_INFO = "Lorg/apache/flink/api/common/typeinfo/TypeInfo;"
 class FoundField:
     """A field of a class or of a superclass, with its type where type parameters are known."""
 
-    field: ClassField
+    field: classfile.ClassField
     type: JavaType
     declared_in: str
 
@@ -47,7 +39,7 @@ def declared_fields(hierarchy: Hierarchy, java_type: JavaType) -> tuple[FoundFie
     for found, current in hierarchy.superclasses(java_type):
         variables = variables_of(found, current)
         for each in found.fields:
-            if each.access & (STATIC | TRANSIENT):
+            if each.access & (classfile.STATIC | classfile.TRANSIENT):
                 continue
             if each.name in fields:
                 raise NotPojoError(
@@ -59,7 +51,7 @@ def declared_fields(hierarchy: Hierarchy, java_type: JavaType) -> tuple[FoundFie
     return tuple(fields.values())
 
 
-def check_fields(hierarchy: Hierarchy, found: ClassFile, fields: tuple[FoundField, ...]) -> None:
+def check_fields(hierarchy: Hierarchy, found: classfile.ClassFile, fields: tuple[FoundField, ...]) -> None:
     """Check that each field is public, or has a public getter and setter.
 
     Raises:
@@ -81,7 +73,7 @@ def check_fields(hierarchy: Hierarchy, found: ClassFile, fields: tuple[FoundFiel
             )
 
 
-def check_class(hierarchy: Hierarchy, found: ClassFile) -> None:
+def check_class(hierarchy: Hierarchy, found: classfile.ClassFile) -> None:
     """Check the constructor and that the class does not serialize itself.
 
     Raises:
@@ -95,7 +87,7 @@ def check_class(hierarchy: Hierarchy, found: ClassFile) -> None:
     if found.is_record:
         return
     constructor = found.method("<init>", "()V")
-    if constructor is None and not found.access & (ABSTRACT | INTERFACE):
+    if constructor is None and not found.access & (classfile.ABSTRACT | classfile.INTERFACE):
         inner = ", as it is an inner class that is not static" if found.is_inner else ""
         raise NotPojoError(f"it has no constructor without parameters{inner}")
     if constructor is not None and not constructor.is_public:
@@ -103,13 +95,13 @@ def check_class(hierarchy: Hierarchy, found: ClassFile) -> None:
 
 
 def public_methods(
-    hierarchy: Hierarchy, found: ClassFile
+    hierarchy: Hierarchy, found: classfile.ClassFile
 ) -> tuple[list[tuple[str, MethodSignature]], UnknownTypeError | None]:
     """Return the public methods of a class and its supertypes, and the error of one that is in no jar."""
     methods: list[tuple[str, MethodSignature]] = []
     missing: UnknownTypeError | None = None
     seen: set[str] = set()
-    waiting: list[ClassFile] = []
+    waiting: list[classfile.ClassFile] = []
     try:
         for current, _ in hierarchy.superclasses(JavaType(found.name)):
             waiting.append(current)
@@ -128,13 +120,13 @@ def public_methods(
     return methods, missing
 
 
-def _public_methods(found: ClassFile) -> Iterator[tuple[str, MethodSignature]]:
+def _public_methods(found: classfile.ClassFile) -> Iterator[tuple[str, MethodSignature]]:
     for method in found.methods:
         if method.is_public and not method.name.startswith("<"):
             yield _plain(method.name), _signature(method, found)
 
 
-def _signature(method: ClassMethod, found: ClassFile) -> MethodSignature:
+def _signature(method: classfile.ClassMethod, found: classfile.ClassFile) -> MethodSignature:
     try:
         return method_signature(method.descriptor)
     except ReaderError as error:
@@ -156,7 +148,7 @@ class _Accessors:
         found: the class.
     """
 
-    def __init__(self, methods: Iterable[tuple[str, MethodSignature]], found: ClassFile) -> None:
+    def __init__(self, methods: Iterable[tuple[str, MethodSignature]], found: classfile.ClassFile) -> None:
         self._class = found
         self._returned: set[tuple[str, str]] = set()
         self._taken: set[tuple[str, str]] = set()
@@ -167,7 +159,7 @@ class _Accessors:
             elif len(types.parameters) == 1 and returned in ("void", found.name):
                 self._taken.add((name, types.parameters[0].class_name))
 
-    def lacking(self, field: ClassField) -> list[str]:
+    def lacking(self, field: classfile.ClassField) -> list[str]:
         """Return what a field lacks: a getter, a setter, both, or nothing."""
         plain, types = _plain(field.name), self._types(field)
         getters = {(name, each) for name in (f"get{plain}", f"is{plain}", plain) for each in types}
@@ -175,7 +167,7 @@ class _Accessors:
         known = (("getter", getters, self._returned), ("setter", setters, self._taken))
         return [kind for kind, wanted, found in known if wanted.isdisjoint(found)]
 
-    def _types(self, field: ClassField) -> tuple[str, str]:
+    def _types(self, field: classfile.ClassField) -> tuple[str, str]:
         """Return the type of a field, and the class that boxes it."""
         try:
             wanted = type_of(field.descriptor).class_name
@@ -184,7 +176,7 @@ class _Accessors:
         return wanted, WRAPPERS.get(wanted, wanted)
 
 
-def _type_of(field: ClassField, found: ClassFile) -> JavaType:
+def _type_of(field: classfile.ClassField, found: classfile.ClassFile) -> JavaType:
     try:
         return field.type
     except ReaderError as error:

@@ -23,15 +23,7 @@ from readers.errors import ReaderError
 from readers.jars.classfiles.classfile import INTERFACE, STATIC, SYNTHETIC, TRANSIENT, ClassField, ClassFile
 from readers.jars.classfiles.classpath import ClassPath
 from readers.jars.classfiles.signatures import JavaType
-from readers.serializers.kryo.classes import (
-    COLLECTIONS,
-    ENUMS,
-    FINAL,
-    MAPS,
-    OPEN_TYPES,
-    SCALA_TUPLE,
-    java_util,
-)
+from readers.serializers.kryo import classes
 from readers.serializers.kryo.settings import KRYO_5, KryoClass
 
 _MAX_SUPERCLASSES = 256
@@ -47,9 +39,9 @@ _CONTAINERS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset(("java.util.TreeSet",)), "java.util.TreeSet"),
     (frozenset(("java.util.PriorityQueue",)), "java.util.PriorityQueue"),
     (
-        frozenset(COLLECTIONS)
+        frozenset(classes.COLLECTIONS)
         | frozenset(
-            java_util(
+            classes.java_util(
                 "Collection List Set SortedSet NavigableSet Queue Deque AbstractCollection AbstractList AbstractSet "
                 "AbstractQueue AbstractSequentialList"
             )
@@ -58,19 +50,19 @@ _CONTAINERS: tuple[tuple[frozenset[str], str], ...] = (
     ),
     (frozenset(("java.util.TreeMap",)), "java.util.TreeMap"),
     (
-        frozenset(MAPS)
-        | frozenset(java_util("Map SortedMap NavigableMap AbstractMap concurrent.ConcurrentMap")),
+        frozenset(classes.MAPS)
+        | frozenset(classes.java_util("Map SortedMap NavigableMap AbstractMap concurrent.ConcurrentMap")),
         "java.util.HashMap",
     ),
 )
 # Kryo or chill have serializers for all subclasses of these.
 _WITH_SERIALIZERS = frozenset((
-    *java_util("Date TimeZone Calendar Locale EnumSet Currency EnumMap BitSet"), "java.lang.Throwable",
+    *classes.java_util("Date TimeZone Calendar Locale EnumSet Currency EnumMap BitSet"), "java.lang.Throwable",
     "java.lang.Exception", "java.lang.RuntimeException", "java.lang.Error", "java.nio.charset.Charset",
     "scala.collection.Traversable", "scala.collection.TraversableOnce", "scala.collection.Iterable",
 ))  # fmt: skip
 # Of the JDK, of Scala and of Flink, beside those of which Kryo knows it anyway.
-_FINAL_CLASSES = FINAL | {
+_FINAL_CLASSES = classes.FINAL | {
     "java.net.URL",
     "java.net.Inet4Address",
     "java.net.Inet6Address",
@@ -79,9 +71,9 @@ _FINAL_CLASSES = FINAL | {
     "java.time.MonthDay",
     "java.time.OffsetTime",
     "scala.Some",
-    *java_util("OptionalInt OptionalLong OptionalDouble StringJoiner"),
+    *classes.java_util("OptionalInt OptionalLong OptionalDouble StringJoiner"),
 }
-_OPEN_CLASSES = OPEN_TYPES | {
+_OPEN_CLASSES = classes.OPEN_TYPES | {
     "scala.Option",
     "scala.collection.Seq",
     "scala.collection.Map",
@@ -96,7 +88,7 @@ _OPEN_CLASSES = OPEN_TYPES | {
     "org.apache.flink.streaming.api.windowing.windows.TimeWindow",
     "org.apache.flink.streaming.api.windowing.windows.GlobalWindow",
 }
-_OPEN_PREFIXES = ("java.", "javax.", "org.apache.flink.api.java.tuple.Tuple", SCALA_TUPLE)
+_OPEN_PREFIXES = ("java.", "javax.", "org.apache.flink.api.java.tuple.Tuple", classes.SCALA_TUPLE)
 
 
 class KryoClasses:
@@ -300,7 +292,7 @@ class KryoClasses:
 
     def _finality(self, name: str) -> str:
         """Return `final `, `unknown ` if the class is in no jar and not known, or nothing."""
-        if name in _FINAL_CLASSES or name in ENUMS:
+        if name in _FINAL_CLASSES or name in classes.ENUMS:
             return "final "
         if name in _OPEN_CLASSES or name.startswith(_OPEN_PREFIXES):
             return ""

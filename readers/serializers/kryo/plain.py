@@ -20,15 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.keygroups import (
-    hash_big_decimal,
-    hash_big_integer,
-    hash_bool,
-    hash_double,
-    hash_float,
-    hash_long,
-    hash_string,
-)
+from readers import keygroups
 from readers.serializers.kryo.classes import ENUMS
 from readers.serializers.kryo.settings import KryoSettings
 from readers.serializers.kryo.times import TIME_BODIES
@@ -105,7 +97,7 @@ def hash_plain(class_name: str, value: Any) -> int | None:
 
 def _hash_uuid(text: str) -> int | None:
     digits = text.replace("-", "")
-    return hash_long(int(digits[:16], 16) ^ int(digits[16:], 16)) if len(digits) == 32 else None
+    return keygroups.hash_long(int(digits[:16], 16) ^ int(digits[16:], 16)) if len(digits) == 32 else None
 
 
 def _hash_integer(value: int) -> int | None:
@@ -114,13 +106,13 @@ def _hash_integer(value: int) -> int | None:
 
 _HASHES: dict[str, Callable[[Any], int | None]] = {
     **dict.fromkeys(("java.lang.Byte", "java.lang.Short", "java.lang.Integer"), _hash_integer),
-    "java.lang.Long": hash_long,
-    "java.lang.Float": hash_float,
-    "java.lang.Double": hash_double,
-    "java.lang.Boolean": hash_bool,
+    "java.lang.Long": keygroups.hash_long,
+    "java.lang.Float": keygroups.hash_float,
+    "java.lang.Double": keygroups.hash_double,
+    "java.lang.Boolean": keygroups.hash_bool,
     "java.lang.Character": ord,
-    "java.lang.String": hash_string,
-    "java.math.BigInteger": lambda text: hash_big_integer(int(text)),
-    "java.math.BigDecimal": hash_big_decimal,
+    "java.lang.String": keygroups.hash_string,
+    "java.math.BigInteger": lambda text: keygroups.hash_big_integer(int(text)),
+    "java.math.BigDecimal": keygroups.hash_big_decimal,
     "java.util.UUID": _hash_uuid,
 }
