@@ -33,10 +33,10 @@ _WIDTHS: dict[pa.DataType, Literal[2, 4, 8]] = {
 class RecodedSerializer(Serializer):
     """The values of a connector's layout, recoded; equal if the layouts are equal."""
 
-    __slots__ = ("java_class", "layout")
+    __slots__ = ("java_class", "recoded")
 
     def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+        self.recoded = layout
         self.java_class = layout.java_class  # type: ignore[misc]  # every instance has its own
 
     @property
@@ -48,13 +48,13 @@ class RecodedSerializer(Serializer):
         return f"SimpleVersionedSerializer<{self.type_name}>"
 
     def arrow(self) -> pa.DataType:
-        return self.layout.type
+        return self.recoded.type
 
     def emit(self, program: Program) -> None:
-        _emit(program, self.layout.type)
+        _emit(program, self.recoded.type)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RecodedSerializer) and other.layout is self.layout
+        return isinstance(other, RecodedSerializer) and other.recoded is self.recoded
 
     def __hash__(self) -> int:
         return hash(self.java_class)

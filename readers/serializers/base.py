@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -33,8 +33,20 @@ class Problem:
     sized: bool
 
 
+class Layout(Protocol):
+    """The column type and the bytes of one value."""
+
+    def arrow(self) -> pa.DataType:
+        """Return the column type."""
+        ...
+
+    def emit(self, program: Program) -> None:
+        """Declare the layout of one value, into the current column of `program`."""
+        ...
+
+
 class Serializer(ABC):
-    """One node of a type tree. Immutable."""
+    """One node of a type tree. Immutable. A subclass has `arrow` and `emit`, or a `layout` that has them."""
 
     __slots__ = ()
 
@@ -53,13 +65,18 @@ class Serializer(ABC):
     def type_name(self) -> str:
         """The type as a Flink user writes it: `String`, `Map<String, Long>`, `Tuple2<String, Integer>`."""
 
-    @abstractmethod
+    @property
+    def layout(self) -> Layout:
+        """The column type and the bytes of a value."""
+        raise NotImplementedError
+
     def arrow(self) -> pa.DataType:
         """Return the column type."""
+        return self.layout.arrow()
 
-    @abstractmethod
     def emit(self, program: Program) -> None:
         """Declare the layout of one value, into the current column of `program`."""
+        self.layout.emit(program)
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:

@@ -34,7 +34,7 @@ from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.javaio import JavaObject, read_object
 from readers.serializers import struct
-from readers.serializers.base import Serializer
+from readers.serializers.base import Layout, Serializer
 from readers.serializers.jsontree import json_text
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
@@ -115,14 +115,8 @@ class SharedBufferNodeSerializer(Serializer, package=_BUFFER):
         return (("[]", self.edge),)
 
     @property
-    def _layout(self) -> struct.ListLayout:
+    def layout(self) -> struct.ListLayout:
         return struct.ListLayout(LockableTypeSerializer(self.edge))
-
-    def arrow(self) -> pa.DataType:
-        return self._layout.arrow()
-
-    def emit(self, program: Program) -> None:
-        self._layout.emit(program)
 
 
 @dataclass(frozen=True)
@@ -138,11 +132,9 @@ class LegacySharedBufferNodeSerializer(Serializer):
     def children(self) -> tuple[tuple[str, Serializer], ...]:
         return (("edges", self.edges),)
 
-    def arrow(self) -> pa.DataType:
-        return self.edges.arrow()
-
-    def emit(self, program: Program) -> None:
-        self.edges.emit(program)
+    @property
+    def layout(self) -> Layout:
+        return self.edges
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.keygroups import hash_sequence
-from readers.serializers.base import Serializer
+from readers.serializers.base import Layout, Serializer
 from readers.serializers.primitives import BASE
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body
+from readers.serializers.struct import ListLayout
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,9 @@ class ListSerializer(Serializer, package=BASE):
     def children(self) -> tuple[tuple[str, Serializer], ...]:
         return (("[]", self.element),)
 
-    def arrow(self) -> pa.DataType:
-        return pa.list_(self.element.arrow())
-
-    def emit(self, program: Program) -> None:
-        with program.list():
-            self.element.emit(program)
+    @property
+    def layout(self) -> Layout:
+        return ListLayout(self.element)
 
     def hash_code(self, value: Any) -> int | None:
         """Return `List#hashCode`; null elements count 0."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from readers import keygroups
 from readers.decode.program import Program
-from readers.serializers.base import Serializer
+from readers.serializers.base import Layout, Serializer
 from readers.serializers.snapshot import SnapshotBody, simple_body
 from readers.serializers.struct import (
     BLOB,
@@ -37,7 +37,6 @@ from readers.serializers.struct import (
     LONG,
     SHORT,
     STRING,
-    Layout,
     ListLayout,
     ScalarLayout,
     numbers,
@@ -57,12 +56,6 @@ class BasicSerializer(Serializer):
     @property
     def type_name(self) -> str:
         return self.name
-
-    def arrow(self) -> pa.DataType:
-        return self.layout.arrow()
-
-    def emit(self, program: Program) -> None:
-        self.layout.emit(program)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)

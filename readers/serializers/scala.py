@@ -23,11 +23,11 @@ from typing import Any
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import Serializer
+from readers.serializers.base import Layout, Serializer
 from readers.serializers.containers import GenericArraySerializer
 from readers.serializers.primitives import NothingSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import StructLayout
+from readers.serializers.struct import OptionalLayout, StructLayout
 from readers.serializers.tuples import EitherSerializer, TupleSerializer
 
 SCALA = "org.apache.flink.api.scala.typeutils."
@@ -48,12 +48,9 @@ class OptionSerializer(Serializer, package=SCALA):
     def children(self) -> tuple[tuple[str, Serializer], ...]:
         return (("some", self.element),)
 
-    def arrow(self) -> pa.DataType:
-        return self.element.arrow()
-
-    def emit(self, program: Program) -> None:
-        with program.nullable(null_flag=False):
-            self.element.emit(program)
+    @property
+    def layout(self) -> Layout:
+        return OptionalLayout(self.element)
 
 
 class ScalaEitherSerializer(EitherSerializer):

@@ -17,24 +17,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import Serializer
-
-
-class Layout(Protocol):
-    """The column type and the bytes of one value."""
-
-    def arrow(self) -> pa.DataType:
-        """Return the column type."""
-        ...
-
-    def emit(self, program: Program) -> None:
-        """Declare the layout of one value, into the current column of `program`."""
-        ...
+from readers.serializers.base import Layout, Serializer
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +162,3 @@ class StructSerializer(Serializer):
     def type_name(self) -> str:
         parameters = ", ".join(child.type_name for _, child in self.children)
         return f"{self.name}<{parameters}>" if parameters else self.name
-
-    def arrow(self) -> pa.DataType:
-        return self.layout.arrow()
-
-    def emit(self, program: Program) -> None:
-        self.layout.emit(program)

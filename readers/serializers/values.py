@@ -17,11 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from readers.decode.program import Program
 from readers.serializers import primitives
-from readers.serializers.base import OpaqueSerializer, Serializer
+from readers.serializers.base import Layout, OpaqueSerializer, Serializer
 from readers.serializers.primitives import BASE, NothingSerializer
 from readers.serializers.snapshot import SnapshotBody
 from readers.serializers.tuples import RUNTIME
@@ -48,11 +45,9 @@ class ValueSerializer(Serializer, package=RUNTIME):
     def serializer_name(self) -> str:
         return f"{self.java_class.rsplit('.', 1)[-1]}<{self.type_name}>"
 
-    def arrow(self) -> pa.DataType:
-        return self.plain.arrow()
-
-    def emit(self, program: Program) -> None:
-        self.plain.emit(program)
+    @property
+    def layout(self) -> Layout:
+        return self.plain
 
     def hash_code(self, value: Any) -> int | None:
         return self.plain.hash_code(value)

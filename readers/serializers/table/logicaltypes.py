@@ -108,18 +108,24 @@ class LogicalType(ABC):
 
 
 @dataclass(frozen=True)
-class NumberType(LogicalType):
-    """A type whose slot holds a number; `code` is that of `struct`, `bound` limits it if it is not 0."""
+class NamedType(LogicalType):
+    """A type that its name in SQL tells."""
 
     sql: str
-    arrow_type: pa.DataType
-    size: Width
-    code: str
-    bound: int = 0
 
     @property
     def name(self) -> str:
         return self.sql
+
+
+@dataclass(frozen=True)
+class NumberType(NamedType):
+    """A type whose slot holds a number; `code` is that of `struct`, `bound` limits it if it is not 0."""
+
+    arrow_type: pa.DataType
+    size: Width
+    code: str
+    bound: int = 0
 
     @property
     def width(self) -> Width:
@@ -142,14 +148,10 @@ class NumberType(LogicalType):
 
 
 @dataclass(frozen=True)
-class TextType(LogicalType):
+class TextType(NamedType):
     """CHAR and VARCHAR."""
 
     sql: str = "STRING"
-
-    @property
-    def name(self) -> str:
-        return self.sql
 
     def arrow(self) -> pa.DataType:
         return pa.string()
@@ -162,14 +164,10 @@ class TextType(LogicalType):
 
 
 @dataclass(frozen=True)
-class BytesType(LogicalType):
+class BytesType(NamedType):
     """BINARY and VARBINARY, and types that are shown as their bytes."""
 
     sql: str = "BYTES"
-
-    @property
-    def name(self) -> str:
-        return self.sql
 
     def arrow(self) -> pa.DataType:
         return pa.binary()
@@ -182,14 +180,10 @@ class BytesType(LogicalType):
 
 
 @dataclass(frozen=True)
-class NullType(LogicalType):
+class NullType(NamedType):
     """NULL, whose slot holds nothing."""
 
     sql: str = "NULL"
-
-    @property
-    def name(self) -> str:
-        return self.sql
 
     def arrow(self) -> pa.DataType:
         return pa.bool_()
@@ -257,15 +251,10 @@ class DecimalType(LogicalType):
 
 
 @dataclass(frozen=True)
-class TimestampType(LogicalType):
+class TimestampType(NamedType):
     """TIMESTAMP and TIMESTAMP_LTZ above precision 3; up to it they are a `NumberType`."""
 
-    sql: str
     precision: int
-
-    @property
-    def name(self) -> str:
-        return self.sql
 
     @property
     def nanos_a_unit(self) -> int:

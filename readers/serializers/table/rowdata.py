@@ -39,7 +39,7 @@ from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.javaio import JavaObject, JavaValue, read_object
 from readers.keygroups import hash_binary_row
 from readers.serializers import primitives
-from readers.serializers.base import Problem, RecordSerializer, Serializer
+from readers.serializers.base import Layout, Problem, RecordSerializer, Serializer
 from readers.serializers.containers import MapSerializer, NullableSerializer
 from readers.serializers.primitives import BasicSerializer, NothingSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
@@ -320,11 +320,9 @@ class WrappingSerializer(Serializer):
     def has_outliers(self) -> bool:
         return self.inner.has_outliers
 
-    def arrow(self) -> pa.DataType:
-        return self.inner.arrow()
-
-    def emit(self, program: Program) -> None:
-        self.inner.emit(program)
+    @property
+    def layout(self) -> Layout:
+        return self.inner
 
     def problems(self) -> Iterator[Problem]:
         yield from self.inner.problems()
@@ -411,15 +409,9 @@ class NullAwareMapSerializer(Serializer, package=_DATA_VIEW):
         return (("key", self.key), ("value", self.value))
 
     @property
-    def _layout(self) -> ListLayout:
+    def layout(self) -> ListLayout:
         entry = StructLayout(("key", NullableSerializer(self.key)), ("value", NullableSerializer(self.value)))
         return ListLayout(entry)
-
-    def arrow(self) -> pa.DataType:
-        return self._layout.arrow()
-
-    def emit(self, program: Program) -> None:
-        self._layout.emit(program)
 
 
 class NullSerializer(NothingSerializer, package=_DATA_VIEW):
