@@ -12,17 +12,9 @@ from readers.errors import ReaderError, ReaderFailureError
 
 # Of Python, numpy and Arrow. Not among them: too little memory, errors of files, and whatever stops a query.
 FAILURES = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    NotImplementedError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    struct.error,
-    pa.ArrowCapacityError,
-)
+    ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, RecursionError,
+    TypeError, ValueError, struct.error, pa.ArrowCapacityError,
+)  # fmt: skip
 
 
 @contextmanager

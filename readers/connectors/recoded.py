@@ -23,11 +23,8 @@ from readers.decode.program import Program
 from readers.serializers.base import Serializer
 
 _WIDTHS: dict[pa.DataType, Literal[2, 4, 8]] = {
-    pa.int16(): 2,
-    pa.int32(): 4,
-    pa.int64(): 8,
-    pa.timestamp("ms"): 8,
-}
+    pa.int16(): 2, pa.int32(): 4, pa.int64(): 8, pa.timestamp("ms"): 8,
+}  # fmt: skip
 
 
 class RecodedSerializer(Serializer):

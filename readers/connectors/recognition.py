@@ -38,28 +38,17 @@ MAX_BYTES = 64 << 20  # values are read when states are listed: larger states st
 
 LAYOUTS: dict[str, tuple[Layout, ...]] = {
     READER_STATE: (
-        kafka.SPLITS,
-        files.SPLITS,
-        sequences.SPLITS,
-        kinesis.SPLITS,
-        pulsar.SPLITS,
-        cdc.SPLITS,
+        kafka.SPLITS, files.SPLITS, sequences.SPLITS, kinesis.SPLITS, pulsar.SPLITS, cdc.SPLITS,
         cdc.BASE_SPLITS,
     ),
     COORDINATOR_STATE: (
-        kafka.ENUMERATOR,
-        files.PENDING,
-        sequences.ENUMERATOR,
-        kinesis.ENUMERATOR,
-        pulsar.ENUMERATOR,
-        cdcassigner.ENUMERATOR,
-        cdcassigner.BASE_ENUMERATOR,
-        stateless.ENUMERATOR,
+        kafka.ENUMERATOR, files.PENDING, sequences.ENUMERATOR, kinesis.ENUMERATOR, pulsar.ENUMERATOR,
+        cdcassigner.ENUMERATOR, cdcassigner.BASE_ENUMERATOR, stateless.ENUMERATOR,
     ),
     "writer_raw_states": (kafka.WRITER, files.WRITER),
     "bucket-states": (files.WRITER,),
     "streaming_committer_raw_states": (committer.COLLECTOR,),
-}
+}  # fmt: skip
 
 
 def is_candidate(name: str, entry: Entry) -> bool:

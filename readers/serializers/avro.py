@@ -461,15 +461,9 @@ def _avro(snapshot: Snapshot) -> Serializer:
 
 
 PRIMITIVES: dict[str, pa.DataType] = {
-    "null": pa.bool_(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "bytes": pa.binary(),
-}
+    "null": pa.bool_(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "bytes": pa.binary(),
+}  # fmt: skip
 
 # The base type and the logical type on it.
 _LOGICAL: dict[tuple[str, str], pa.DataType] = {
@@ -483,15 +477,10 @@ _LOGICAL: dict[tuple[str, str], pa.DataType] = {
 }
 
 _EMIT: dict[str, Callable[[Program], None]] = {
-    "null": Program.null,
-    "boolean": Program.boolean,
-    "int": lambda program: program.fixed(4),
-    "long": lambda program: program.fixed(8),
-    "float": lambda program: program.fixed(4),
-    "double": lambda program: program.fixed(8),
-    "string": Program.text,
-    "bytes": Program.blob,
-}
+    "null": Program.null, "boolean": Program.boolean, "int": lambda program: program.fixed(4),
+    "long": lambda program: program.fixed(8), "float": lambda program: program.fixed(4),
+    "double": lambda program: program.fixed(8), "string": Program.text, "bytes": Program.blob,
+}  # fmt: skip
 
 _READ: dict[str, Callable[[AvroCursor], Any]] = {
     "null": lambda _cursor: None,

@@ -200,41 +200,24 @@ _COMPOSITES: dict[str, tuple[int, type[Serializer]]] = {
 BASIC_TYPES: dict[str, Serializer] = {
     serializer.type_name: serializer
     for serializer in (
-        primitives.StringSerializer(),
-        primitives.BooleanSerializer(),
-        primitives.ByteSerializer(),
-        primitives.ShortSerializer(),
-        primitives.IntSerializer(),
-        primitives.LongSerializer(),
-        primitives.FloatSerializer(),
-        primitives.DoubleSerializer(),
-        primitives.CharSerializer(),
-        primitives.BigIntSerializer(),
-        primitives.BigDecSerializer(),
-        primitives.BytePrimitiveArraySerializer(),
-        temporal.DateSerializer(),
-        temporal.SqlTimestampSerializer(),
-        temporal.InstantSerializer(),
-        temporal.LocalDateSerializer(),
-        temporal.LocalTimeSerializer(),
-        temporal.LocalDateTimeSerializer(),
+        primitives.StringSerializer(), primitives.BooleanSerializer(), primitives.ByteSerializer(),
+        primitives.ShortSerializer(), primitives.IntSerializer(), primitives.LongSerializer(),
+        primitives.FloatSerializer(), primitives.DoubleSerializer(), primitives.CharSerializer(),
+        primitives.BigIntSerializer(), primitives.BigDecSerializer(),
+        primitives.BytePrimitiveArraySerializer(), temporal.DateSerializer(),
+        temporal.SqlTimestampSerializer(), temporal.InstantSerializer(), temporal.LocalDateSerializer(),
+        temporal.LocalTimeSerializer(), temporal.LocalDateTimeSerializer(),
         operators.TimeWindowSerializer(),
     )
-}
+}  # fmt: skip
 
 _OTHER_TYPES: dict[str, Serializer] = {"Int": primitives.IntSerializer()} | {
     serializer.type_name: serializer
     for serializer in (
-        primitives.VoidNamespaceSerializer(),
-        primitives.StringArraySerializer(),
-        primitives.BooleanPrimitiveArraySerializer(),
-        primitives.ShortPrimitiveArraySerializer(),
-        primitives.IntPrimitiveArraySerializer(),
-        primitives.LongPrimitiveArraySerializer(),
-        primitives.FloatPrimitiveArraySerializer(),
-        primitives.DoublePrimitiveArraySerializer(),
-        temporal.SqlDateSerializer(),
-        temporal.SqlTimeSerializer(),
-        operators.GlobalWindowSerializer(),
+        primitives.VoidNamespaceSerializer(), primitives.StringArraySerializer(),
+        primitives.BooleanPrimitiveArraySerializer(), primitives.ShortPrimitiveArraySerializer(),
+        primitives.IntPrimitiveArraySerializer(), primitives.LongPrimitiveArraySerializer(),
+        primitives.FloatPrimitiveArraySerializer(), primitives.DoublePrimitiveArraySerializer(),
+        temporal.SqlDateSerializer(), temporal.SqlTimeSerializer(), operators.GlobalWindowSerializer(),
     )
-}
+}  # fmt: skip

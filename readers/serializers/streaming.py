@@ -36,14 +36,11 @@ STREAMING = "org.apache.flink.streaming."
 
 _STREAM_DETAILS = pa.struct(
     [
-        pa.field("operator_id_low", pa.int64()),
-        pa.field("operator_id_high", pa.int64()),
-        pa.field("subtask", pa.int32()),
-        pa.field("status", pa.int32()),
-        pa.field("backlog", pa.bool_()),
+        pa.field("operator_id_low", pa.int64()), pa.field("operator_id_high", pa.int64()),
+        pa.field("subtask", pa.int32()), pa.field("status", pa.int32()), pa.field("backlog", pa.bool_()),
         pa.field("subpartition", pa.int32()),
     ]
-)
+)  # fmt: skip
 _TIMESTAMP, _VALUE = "timestamp", "value"
 
 # tag: (kind, the fields that follow, in byte order: timestamp, value or a field of the details)

@@ -20,16 +20,9 @@ from functools import lru_cache
 from readers.errors import CorruptDataError
 
 PRIMITIVES = {
-    "B": "byte",
-    "C": "char",
-    "D": "double",
-    "F": "float",
-    "I": "int",
-    "J": "long",
-    "S": "short",
-    "Z": "boolean",
-    "V": "void",
-}
+    "B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short",
+    "Z": "boolean", "V": "void",
+}  # fmt: skip
 _CODES = {name: code for code, name in PRIMITIVES.items()}
 _MAX_DEPTH = 48  # a signature comes from a user: a hostile one must not exhaust the stack
 _MAX_BOUND_DEPTH = 100  # of a type whose variables are replaced

@@ -44,16 +44,11 @@ _STATE_PACKAGES = (
 
 # Words in the name of a helper → the kind of state that it declares; the first one that is found counts.
 _KINDS_BY_WORD = (
-    ("union", StateKind.UNION_LIST),
-    ("broadcast", StateKind.BROADCAST),
-    ("oplist", StateKind.OPERATOR_LIST),
-    ("operatorlist", StateKind.OPERATOR_LIST),
-    ("reduc", StateKind.REDUCING),
-    ("aggregat", StateKind.AGGREGATING),
-    ("list", StateKind.LIST),
-    ("map", StateKind.MAP),
-    ("value", StateKind.VALUE),
-)
+    ("union", StateKind.UNION_LIST), ("broadcast", StateKind.BROADCAST),
+    ("oplist", StateKind.OPERATOR_LIST), ("operatorlist", StateKind.OPERATOR_LIST),
+    ("reduc", StateKind.REDUCING), ("aggregat", StateKind.AGGREGATING), ("list", StateKind.LIST),
+    ("map", StateKind.MAP), ("value", StateKind.VALUE),
+)  # fmt: skip
 _TTL_METHOD = "enableTimeToLive"
 _MAX_SUPERCLASSES = 64
 _WORK_OF_TREES = 10  # units of work that it costs to compare two types

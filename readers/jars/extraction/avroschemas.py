@@ -18,20 +18,11 @@ from readers.serializers.base import Serializer
 
 _MAX_DEPTH = 32
 _PLAIN = {
-    "boolean": "boolean",
-    "int": "int",
-    "long": "long",
-    "float": "float",
-    "double": "double",
-    "java.lang.Boolean": "boolean",
-    "java.lang.Integer": "int",
-    "java.lang.Long": "long",
-    "java.lang.Float": "float",
-    "java.lang.Double": "double",
-    "java.lang.String": "string",
-    "java.lang.CharSequence": "string",
-    "java.nio.ByteBuffer": "bytes",
-}
+    "boolean": "boolean", "int": "int", "long": "long", "float": "float", "double": "double",
+    "java.lang.Boolean": "boolean", "java.lang.Integer": "int", "java.lang.Long": "long",
+    "java.lang.Float": "float", "java.lang.Double": "double", "java.lang.String": "string",
+    "java.lang.CharSequence": "string", "java.nio.ByteBuffer": "bytes",
+}  # fmt: skip
 
 
 def generated(found: ClassFile) -> Serializer:

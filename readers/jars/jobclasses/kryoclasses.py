@@ -63,31 +63,18 @@ _WITH_SERIALIZERS = frozenset((
 ))  # fmt: skip
 # Of the JDK, of Scala and of Flink, beside those of which Kryo knows it anyway.
 _FINAL_CLASSES = classes.FINAL | {
-    "java.net.URL",
-    "java.net.Inet4Address",
-    "java.net.Inet6Address",
-    "java.time.Year",
-    "java.time.YearMonth",
-    "java.time.MonthDay",
-    "java.time.OffsetTime",
-    "scala.Some",
+    "java.net.URL", "java.net.Inet4Address", "java.net.Inet6Address", "java.time.Year",
+    "java.time.YearMonth", "java.time.MonthDay", "java.time.OffsetTime", "scala.Some",
     *classes.java_util("OptionalInt OptionalLong OptionalDouble StringJoiner"),
-}
+}  # fmt: skip
 _OPEN_CLASSES = classes.OPEN_TYPES | {
-    "scala.Option",
-    "scala.collection.Seq",
-    "scala.collection.Map",
-    "scala.collection.Set",
-    "scala.collection.immutable.Seq",
-    "scala.collection.immutable.List",
-    "scala.collection.immutable.Map",
-    "scala.collection.immutable.Set",
-    "scala.math.BigDecimal",
-    "org.apache.flink.types.Either",
+    "scala.Option", "scala.collection.Seq", "scala.collection.Map", "scala.collection.Set",
+    "scala.collection.immutable.Seq", "scala.collection.immutable.List", "scala.collection.immutable.Map",
+    "scala.collection.immutable.Set", "scala.math.BigDecimal", "org.apache.flink.types.Either",
     "org.apache.flink.streaming.api.windowing.windows.Window",
     "org.apache.flink.streaming.api.windowing.windows.TimeWindow",
     "org.apache.flink.streaming.api.windowing.windows.GlobalWindow",
-}
+}  # fmt: skip
 _OPEN_PREFIXES = ("java.", "javax.", "org.apache.flink.api.java.tuple.Tuple", classes.SCALA_TUPLE)
 
 

@@ -42,21 +42,12 @@ MAPS = java_util(
 SCALA_COLLECTIONS = tuple(
     f"scala.collection.{name}"
     for name in [
-        "immutable.Vector",
-        "immutable.Set$Set1",
-        "immutable.Set$Set2",
-        "immutable.Set$Set3",
-        "immutable.Set$Set4",
-        "immutable.HashSet$HashTrieSet",
-        "immutable.Map$Map1",
-        "immutable.Map$Map2",
-        "immutable.Map$Map3",
-        "immutable.Map$Map4",
-        "immutable.HashMap$HashTrieMap",
-        "mutable.HashMap",
+        "immutable.Vector", "immutable.Set$Set1", "immutable.Set$Set2", "immutable.Set$Set3",
+        "immutable.Set$Set4", "immutable.HashSet$HashTrieSet", "immutable.Map$Map1", "immutable.Map$Map2",
+        "immutable.Map$Map3", "immutable.Map$Map4", "immutable.HashMap$HashTrieMap", "mutable.HashMap",
         "mutable.HashSet",
     ]
-)
+)  # fmt: skip
 
 # Declared types that do not decide which objects a field holds: the bytes name the class of each.
 OPEN_TYPES = frozenset((

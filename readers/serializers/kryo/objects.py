@@ -229,13 +229,8 @@ BODIES: dict[str, Body] = {
     **dict.fromkeys(("void", "java.lang.Void"), _constant_body(None)),
     **dict.fromkeys(
         (
-            "java.lang.String",
-            "java.lang.StringBuilder",
-            "java.lang.StringBuffer",
-            "java.util.Currency",
-            "java.net.URI",
-            "java.net.URL",
-            "sun.util.calendar.ZoneInfo",
+            "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.util.Currency",
+            "java.net.URI", "java.net.URL", "sun.util.calendar.ZoneInfo",
         ),
         of_input(KryoInput.text),
     ),
@@ -258,7 +253,7 @@ BODIES: dict[str, Body] = {
     **dict.fromkeys(ENUMS, _enum),
     **{f"{SCALA_TUPLE}{arity}": _scala_tuple for arity in range(1, 23)},
     **dict.fromkeys(("scala.Some", "scala.util.Left", "scala.util.Right"), of_reader(KryoReader.any)),
-}
+}  # fmt: skip
 """Class → the function that reads its body."""
 
 # The serializers that a registration or a default may name beside Kryo's own choice.

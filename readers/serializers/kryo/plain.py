@@ -26,32 +26,19 @@ from readers.serializers.kryo.settings import KryoSettings
 from readers.serializers.kryo.times import TIME_BODIES
 
 UNQUOTED = frozenset(TIME_BODIES) | {
-    "java.util.UUID",
-    "java.math.BigInteger",
-    "java.math.BigDecimal",
-    "java.util.Currency",
+    "java.util.UUID", "java.math.BigInteger", "java.math.BigDecimal", "java.util.Currency",
     "java.lang.Class",
-}
+}  # fmt: skip
 _TEXTS = UNQUOTED | {
-    "java.lang.String",
-    "java.lang.StringBuilder",
-    "java.lang.StringBuffer",
-    "java.lang.Character",
-    "java.net.URI",
-    "java.net.URL",
-    "java.net.InetSocketAddress",
-    "java.util.Locale",
-    "java.util.Optional",
-}
+    "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.lang.Character",
+    "java.net.URI", "java.net.URL", "java.net.InetSocketAddress", "java.util.Locale", "java.util.Optional",
+}  # fmt: skip
 _NUMBERS: dict[str, tuple[pa.DataType, str]] = {
-    "java.lang.Byte": (pa.int8(), "<b"),
-    "java.lang.Short": (pa.int16(), "<h"),
-    "java.lang.Integer": (pa.int32(), "<i"),
-    "java.lang.Long": (pa.int64(), "<q"),
-    "java.lang.Float": (pa.float32(), "<f"),
-    "java.lang.Double": (pa.float64(), "<d"),
+    "java.lang.Byte": (pa.int8(), "<b"), "java.lang.Short": (pa.int16(), "<h"),
+    "java.lang.Integer": (pa.int32(), "<i"), "java.lang.Long": (pa.int64(), "<q"),
+    "java.lang.Float": (pa.float32(), "<f"), "java.lang.Double": (pa.float64(), "<d"),
     "java.lang.Boolean": (pa.bool_(), "<?"),
-}
+}  # fmt: skip
 
 
 def number_type(settings: KryoSettings, class_name: str) -> pa.DataType | None:
@@ -106,13 +93,9 @@ def _hash_integer(value: int) -> int | None:
 
 _HASHES: dict[str, Callable[[Any], int | None]] = {
     **dict.fromkeys(("java.lang.Byte", "java.lang.Short", "java.lang.Integer"), _hash_integer),
-    "java.lang.Long": keygroups.hash_long,
-    "java.lang.Float": keygroups.hash_float,
-    "java.lang.Double": keygroups.hash_double,
-    "java.lang.Boolean": keygroups.hash_bool,
-    "java.lang.Character": ord,
-    "java.lang.String": keygroups.hash_string,
+    "java.lang.Long": keygroups.hash_long, "java.lang.Float": keygroups.hash_float,
+    "java.lang.Double": keygroups.hash_double, "java.lang.Boolean": keygroups.hash_bool,
+    "java.lang.Character": ord, "java.lang.String": keygroups.hash_string,
     "java.math.BigInteger": lambda text: keygroups.hash_big_integer(int(text)),
-    "java.math.BigDecimal": keygroups.hash_big_decimal,
-    "java.util.UUID": _hash_uuid,
-}
+    "java.math.BigDecimal": keygroups.hash_big_decimal, "java.util.UUID": _hash_uuid,
+}  # fmt: skip

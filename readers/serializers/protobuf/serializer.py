@@ -225,13 +225,9 @@ def _float(raw: int) -> float | str:
 
 _DEFAULTS = defaults()
 _WIDTHS = {
-    FieldType.DOUBLE: 8,
-    FieldType.FIXED64: 8,
-    FieldType.SFIXED64: 8,
-    FieldType.FLOAT: 4,
-    FieldType.FIXED32: 4,
-    FieldType.SFIXED32: 4,
-}
+    FieldType.DOUBLE: 8, FieldType.FIXED64: 8, FieldType.SFIXED64: 8, FieldType.FLOAT: 4,
+    FieldType.FIXED32: 4, FieldType.SFIXED32: 4,
+}  # fmt: skip
 _NUMBERS: dict[FieldType, Callable[[int], Any]] = {
     FieldType.DOUBLE: _double,
     FieldType.FLOAT: _float,

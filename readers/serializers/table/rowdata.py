@@ -578,16 +578,12 @@ def _linked(*names: str) -> SnapshotBody:
 
 # For fields whose SQL type is not known.
 _PHYSICAL_TYPES: dict[type[Serializer], LogicalType] = {
-    primitives.BooleanSerializer: logicaltypes.BOOLEAN,
-    primitives.ByteSerializer: logicaltypes.TINYINT,
-    primitives.ShortSerializer: logicaltypes.SMALLINT,
-    primitives.IntSerializer: logicaltypes.INT,
-    primitives.LongSerializer: logicaltypes.BIGINT,
-    primitives.FloatSerializer: logicaltypes.FLOAT,
-    primitives.DoubleSerializer: logicaltypes.DOUBLE,
-    StringDataSerializer: TextType("STRING"),
+    primitives.BooleanSerializer: logicaltypes.BOOLEAN, primitives.ByteSerializer: logicaltypes.TINYINT,
+    primitives.ShortSerializer: logicaltypes.SMALLINT, primitives.IntSerializer: logicaltypes.INT,
+    primitives.LongSerializer: logicaltypes.BIGINT, primitives.FloatSerializer: logicaltypes.FLOAT,
+    primitives.DoubleSerializer: logicaltypes.DOUBLE, StringDataSerializer: TextType("STRING"),
     primitives.BytePrimitiveArraySerializer: BytesType("BYTES"),
-}
+}  # fmt: skip
 
 SNAPSHOTS: dict[str, SnapshotBody] = {
     TABLE + "RowDataSerializer$RowDataSerializerSnapshot": _row,
