@@ -27,15 +27,13 @@ Later computations are `i4 n`, then n times `string state, NodeId previous, Dewe
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import pyarrow as pa
+from typing import Any
 
 from readers.cursor import Cursor
-from readers.decode.program import Program, PythonLeaf
+from readers.decode.program import Program
 from readers.javaio import JavaObject, read_object
 from readers.serializers import struct
 from readers.serializers.base import Layout, Serializer
-from readers.serializers.jsontree import json_text
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
 
@@ -171,20 +169,14 @@ class NFAStateSerializer(struct.StructSerializer, package=_NFA):
         return struct.StructLayout(("partial_matches", matches), ("completed_matches", matches))
 
 
-class StatesLeaf:
-    """Reads the states and transitions of an automaton of up to 1.5 as JSON text."""
-
-    def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
-        cursor = Cursor(data, position=position, end=limit)
-        count = cursor.count("states", 5)
-        states = [
-            {"name": cursor.string("state"), "type": _named(cursor, _STATE_TYPES)} for _ in range(count)
-        ]
-        transitions = [transition for _ in range(count) for transition in _transitions(cursor)]
-        return json_text({"states": states, "transitions": transitions}), cursor.position
-
-    def last(self) -> PythonLeaf:
-        return self
+def _states(cursor: Cursor) -> dict[str, Any]:
+    """Read the states and transitions of an automaton of up to 1.5."""
+    count = cursor.count("states", 5)
+    states = [{"name": cursor.string("state"), "type": _named(cursor, _STATE_TYPES)} for _ in range(count)]
+    return {
+        "states": states,
+        "transitions": [transition for _ in range(count) for transition in _transitions(cursor)],
+    }
 
 
 def _transitions(cursor: Cursor) -> list[dict[str, str | None]]:
@@ -280,7 +272,7 @@ class MigratedNFASerializer(struct.StructSerializer):
         )
 
 
-_STATES = struct.ScalarLayout(pa.string(), lambda program: program.python(StatesLeaf()))
+_STATES = struct.JsonLayout(_states)
 
 
 def _nfa_state(snapshot: Snapshot) -> Serializer:

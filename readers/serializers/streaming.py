@@ -23,14 +23,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from readers.cursor import Cursor
-from readers.decode.program import Program, PythonLeaf
+from readers.decode.program import Program
 from readers.javaio import read_object
 from readers.serializers.base import Serializer
-from readers.serializers.jsontree import json_of, json_text
+from readers.serializers.jsontree import json_of
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import BOOLEAN, ScalarLayout, StructLayout, StructSerializer
+from readers.serializers.struct import BOOLEAN, JsonLayout, StructLayout, StructSerializer
 
 STREAMING = "org.apache.flink.streaming."
 
@@ -163,21 +162,10 @@ class BufferEntrySerializer(StructSerializer, package=STREAMING + "api.operators
         return StructLayout(("has_been_joined", BOOLEAN), ("element", self.element))
 
 
-class JavaLeaf:
-    """Reads one Java object stream as JSON text."""
-
-    def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
-        cursor = Cursor(data, position=position, end=limit)
-        return json_text(json_of(read_object(cursor))), cursor.position
-
-    def last(self) -> PythonLeaf:
-        return self
-
-
 class JavaSerializer(BasicSerializer, package="org.apache.flink.runtime.state."):
     """Any `java.io.Serializable`, shown as JSON text."""
 
-    name, layout = "Serializable", ScalarLayout(pa.string(), lambda program: program.python(JavaLeaf()))
+    name, layout = "Serializable", JsonLayout(lambda cursor: json_of(read_object(cursor)))
 
 
 SNAPSHOTS: dict[str, SnapshotBody] = {

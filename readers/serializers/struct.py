@@ -6,6 +6,7 @@ serializer is a layout. The others are for the fields of a value that have no se
 | layout | bytes | column |
 |---|---|---|
 | `ScalarLayout`: INT, LONG, STRING … | those of one instruction | as declared |
+| `JsonLayout` | those that a function reads | JSON text |
 | `StructLayout` | the fields, in order, without flags | struct |
 | `ListLayout` | i4 n, n × element | list |
 | `OptionalLayout` | bool is present, value | that of the value |
@@ -17,12 +18,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from readers.cursor import Cursor
 from readers.decode.program import Program
 from readers.serializers.base import Layout, Serializer
+from readers.serializers.jsontree import json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,28 @@ class ScalarLayout:
 
     def emit(self, program: Program) -> None:
         self.instruction(program)
+
+
+@dataclass(slots=True, eq=False)
+class JsonLayout:
+    """A value that `tree` reads in Python, shown as JSON text; it is the leaf of its program, too."""
+
+    tree: Callable[[Cursor], Any]
+
+    def arrow(self) -> pa.DataType:
+        return pa.string()
+
+    def emit(self, program: Program) -> None:
+        program.python(self)
+
+    def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes, int]:
+        """Return the JSON text of one value, and the position behind it; see `PythonLeaf`."""
+        cursor = Cursor(data, position=position, end=limit)
+        return json_text(self.tree(cursor)), cursor.position
+
+    def last(self) -> JsonLayout:
+        """Return itself: a value ends where its bytes say so."""
+        return self
 
 
 class StructLayout:

@@ -19,12 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from readers.cursor import Cursor
-from readers.decode.program import Program, PythonLeaf
 from readers.serializers.base import Serializer
-from readers.serializers.jsontree import MAX_NODES, clean_text, json_bytes, json_float, json_map, json_text
+from readers.serializers.jsontree import MAX_NODES, clean_text, json_bytes, json_float, json_map
 from readers.serializers.protobuf.descriptors import (
     Descriptors,
     Field,
@@ -36,6 +33,7 @@ from readers.serializers.protobuf.descriptors import (
     varint,
     wire_fields,
 )
+from readers.serializers.struct import JsonLayout
 
 _MAX_DEPTH = 100
 _UNKNOWN = "@unknown"
@@ -160,31 +158,17 @@ class ProtobufSerializer(Serializer):
     def serializer_name(self) -> str:
         return "BytePrimitiveArraySerializer"
 
-    def arrow(self) -> pa.DataType:
-        return pa.string()
+    @property
+    def layout(self) -> JsonLayout:
+        return JsonLayout(self._tree)
 
-    def emit(self, program: Program) -> None:
-        program.python(ProtobufLeaf(self))
+    def _tree(self, cursor: Cursor) -> dict[str, Any]:
+        message = cursor.read(cursor.i4(), "protobuf message")
+        return ProtobufReader(self.descriptors).tree(self.message, message)
 
     # The descriptors hold dicts.
     def __hash__(self) -> int:
         return hash(self.message)
-
-
-class ProtobufLeaf:
-    """Reads one `byte[]` as the JSON text of its message."""
-
-    def __init__(self, serializer: ProtobufSerializer) -> None:
-        self._serializer = serializer
-
-    def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
-        cursor = Cursor(data, position=position, end=limit)
-        message = cursor.read(cursor.i4(), "protobuf message")
-        tree = ProtobufReader(self._serializer.descriptors).tree(self._serializer.message, message)
-        return json_text(tree), cursor.position
-
-    def last(self) -> PythonLeaf:
-        return self
 
 
 def _clear(message: Message, known: Field, found: dict[int, list[WireValue]]) -> None:

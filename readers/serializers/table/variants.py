@@ -26,14 +26,11 @@ from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any
 
-import pyarrow as pa
-
 from readers.cursor import Cursor
-from readers.decode.program import PythonLeaf
-from readers.serializers.jsontree import MAX_NODES, json_bytes, json_float, json_text
+from readers.serializers.jsontree import MAX_NODES, json_bytes, json_float
 from readers.serializers.primitives import BASE, BasicSerializer, simple
 from readers.serializers.snapshot import SnapshotBody
-from readers.serializers.struct import ScalarLayout
+from readers.serializers.struct import JsonLayout
 
 _PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = range(4)
 _MAX_DEPTH = 100  # of Python calls, against hostile values
@@ -41,21 +38,14 @@ _EPOCH = date(1970, 1, 1)
 _EXACT = Context(prec=80)  # the default of 28 digits would round decimals of 38
 
 
-class VariantLeaf:
-    """Reads one variant as JSON text."""
-
-    def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
-        cursor = Cursor(data, position=position, end=limit)
-        sizes = [cursor.i4(), cursor.i4()]
-        value, metadata = (cursor.sub(size, "variant") for size in sizes)
-        return json_text(_Variant(value, metadata).read()), cursor.position
-
-    def last(self) -> PythonLeaf:
-        return self
+def _variant(cursor: Cursor) -> Any:
+    sizes = [cursor.i4(), cursor.i4()]
+    value, metadata = (cursor.sub(size, "variant") for size in sizes)
+    return _Variant(value, metadata).read()
 
 
 class VariantSerializer(BasicSerializer, package=BASE):
-    name, layout = "Variant", ScalarLayout(pa.string(), lambda program: program.python(VariantLeaf()))
+    name, layout = "Variant", JsonLayout(_variant)
 
 
 @dataclass(slots=True)
