@@ -11,12 +11,9 @@ Reading order:
     table.py       Table: one table of a database
     answer.py      Answer: a statement that runs when its rows are wanted
     target.py      WriteResult, ConvertResult, ExportResult: what was made, as a path and for people
-    compared.py    DiffResult: what differs between two savepoints
-    checked.py     CheckResult: what a restore of a savepoint will do
-    timelines.py   KeyHistory: what each state of a job has of a key in each checkpoint
-    tested.py      TestResult: which rules hold on savepoints
+    results.py     what was found: CheckResult, DiffResult, KeyHistory, TestResult, BisectResult; TaskResult: the outcome of any use case
     questions.py   test: rules over savepoints
-    tasks.py       bisect, inspect, lookup, xray; write, convert, export; BisectResult; TaskResult: the outcome of any use case
+    tasks.py       bisect, inspect, lookup, xray; write, convert, export
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars; data frames of the caller, which a statement names in FROM
     display.py     what a session shows: texts, and HTML in notebooks
@@ -39,27 +36,21 @@ from savepointdb.rooms import check_rooms
 
 if TYPE_CHECKING:
     from savepointdb.answer import Answer
-    from savepointdb.checked import CheckResult
-    from savepointdb.compared import DiffResult
     from savepointdb.connection import Connection, check, connect, create, diff, history
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
     from savepointdb.questions import test
-    from savepointdb.table import Table
-    from savepointdb.target import ConvertResult, ExportResult, WriteResult
-    from savepointdb.tasks import (
+    from savepointdb.results import (
         BisectResult,
+        CheckResult,
+        DiffResult,
+        KeyHistory,
         RowsResult,
         TaskResult,
-        bisect,
-        convert,
-        export,
-        inspect,
-        lookup,
-        write,
-        xray,
+        TestResult,
     )
-    from savepointdb.tested import TestResult
-    from savepointdb.timelines import KeyHistory
+    from savepointdb.table import Table
+    from savepointdb.target import ConvertResult, ExportResult, WriteResult
+    from savepointdb.tasks import bisect, convert, export, inspect, lookup, write, xray
     from service.base.errors import (
         ColumnNotFoundError,
         ConflictError,

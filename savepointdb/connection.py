@@ -16,14 +16,12 @@ from typing import Any
 from catalog import Database, NoSuchTableError, Root
 from doctor import NEWEST_FLINK
 from savepointdb.answer import Answer
-from savepointdb.checked import CheckResult
-from savepointdb.compared import DiffResult
 from savepointdb.display import database_lines, html_list
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Sources
+from savepointdb.results import CheckResult, DiffResult, KeyHistory
 from savepointdb.table import Table
 from savepointdb.target import ConvertResult, ExportResult, WriteResult
-from savepointdb.timelines import KeyHistory
 from savepointdb.values import CallerTables
 from service.base.errors import InvalidRequestError, QueryError
 from service.base.settings import UNLIMITED, check_value, settings_of
@@ -35,11 +33,8 @@ from service.query.running.request import QueryRequest
 from service.query.sql.parser import DIALECT
 from service.query.sql.tablefunctions import PREVIOUS
 from service.tasks.check.running import AUTO as AUTO_BACKEND
-from service.tasks.check.running import CheckRequest, findings_on
 from service.tasks.diff.running import DiffRequest, compared_of
 from service.tasks.export.files.conversion import PARQUET
-from service.tasks.history.timeline import HistoryRequest
-from service.tasks.history.timeline import run as run_history
 from service.tasks.registry import TASKS
 from service.tasks.write.localfiles import LocalTables
 
@@ -378,17 +373,17 @@ class Connection:
             SavepointError: the savepoint, or what it is compared with, cannot be read.
             InvalidRequestError: an unknown version of Flink, or an unknown backend.
         """
-        with translated():
-            database = self._default()
-            request = CheckRequest(
+        return CheckResult(
+            self.run(
+                "check",
+                database=self._named(),
                 against=tuple(map(_expanded, _several(against))),
                 flink=flink,
                 backend=backend,
                 allow_non_restored=allow_non_restored,
                 values=values,
             )
-            known = self._opened.against(request.against)
-            return CheckResult(findings_on(database.savepoint, known, request, database.uids))
+        )
 
     def diff(
         self,
@@ -440,9 +435,7 @@ class Connection:
         """
         if not isinstance(key, str):
             raise TypeError(f"expected a key as str, found {type(key).__name__}")
-        with translated():
-            request = HistoryRequest(key=key, job=job, operator=operator, state=state, last=last)
-            return KeyHistory(run_history(request, self._opened.context()))
+        return KeyHistory(self.run("history", key=key, job=job, operator=operator, state=state, last=last))
 
     def convert(
         self,

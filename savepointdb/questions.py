@@ -9,7 +9,7 @@ from typing import Any
 from catalog import Database
 from savepointdb.connection import Path, connect
 from savepointdb.errors import translated
-from savepointdb.tested import TestResult
+from savepointdb.results import TestResult
 from service.base.errors import InvalidRequestError
 from service.query.engines.registry import AUTO
 from service.tasks.test.testing import Brought, TestRequest, prepared, rules_of, subjects_of

@@ -1,195 +1,26 @@
-"""The use cases of `service.tasks` → functions, and their outcomes as a session shows them."""
+"""The use cases of `service.tasks` → functions."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from typing import Any
 
 from doctor import NEWEST_FLINK
 from savepointdb.connection import Path, connect
-from savepointdb.display import TitledList
+from savepointdb.results import BisectResult, RowsResult, TaskResult
 from savepointdb.target import ConvertResult, ExportResult, WriteResult
-from savepointdb.values import CallerTables, to_pandas, to_polars
+from savepointdb.values import CallerTables
 from service.query.engines.registry import AUTO
-from service.query.sql.types import Column, sql_type
-from service.tasks.bisect.bisection import Bisection, Question, question_line
 from service.tasks.export.files.conversion import PARQUET
 from service.tasks.registry import TASKS
 from service.tasks.request import options_of
 from service.tasks.task import Outcome
 
-if TYPE_CHECKING:
-    import pandas
-    import polars
-
-
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 
-class Rows:
-    """The rows of a table of an outcome.
-
-    Args:
-        table: the rows.
-    """
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-        self._columns = [Column(field.name, sql_type(field.type)) for field in table.schema]
-
-    def arrow(self) -> pa.Table:
-        """Return them as an Arrow table."""
-        return self._table
-
-    def df(self) -> pandas.DataFrame:
-        """Return them as a data frame of pandas.
-
-        Raises:
-            MissingPackageError: pandas is not installed.
-        """
-        return to_pandas(self._columns, self._table)
-
-    def pl(self) -> polars.DataFrame:
-        """Return them as a data frame of polars.
-
-        Raises:
-            MissingPackageError: polars is not installed.
-        """
-        return to_polars(self._columns, self._table)
-
-    def __len__(self) -> int:
-        return int(self._table.num_rows)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._table.__arrow_c_stream__(requested_schema)
-
-
-class TaskResult(TitledList):
-    """The outcome of a use case.
-
-    Args:
-        outcome: what was found.
-    """
-
-    def __init__(self, outcome: Outcome) -> None:
-        self._outcome = outcome
-
-    @property
-    def tables(self) -> Mapping[str, Rows]:
-        """Its tables, by name; empty if it has none."""
-        return {name: Rows(table) for name, table in getattr(self._outcome, "tables", {}).items()}
-
-    def __getitem__(self, name: str) -> Rows:
-        return self.tables[name]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as values that are JSON, as every door sends them."""
-        return self._outcome.to_dict()
-
-    def _lines(self) -> list[str]:
-        first, *rest = self._outcome.lines(shutil.get_terminal_size().columns)
-        return [f"savepointdb: {first}", *rest]
-
-
-class RowsResult(TaskResult):
-    """The outcome of a use case that has rows; `tables` has them with the types of each table."""
-
-    def arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table."""
-        return self._rows.arrow()
-
-    def df(self) -> pandas.DataFrame:
-        """Return the rows as a data frame of pandas.
-
-        Raises:
-            MissingPackageError: pandas is not installed.
-        """
-        return self._rows.df()
-
-    def pl(self) -> polars.DataFrame:
-        """Return the rows as a data frame of polars.
-
-        Raises:
-            MissingPackageError: polars is not installed.
-        """
-        return self._rows.pl()
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._rows.__arrow_c_stream__(requested_schema)
-
-    @property
-    def _rows(self) -> Rows:
-        outcome: Any = self._outcome
-        return Rows(outcome.rows)
-
-
-class BisectResult(TitledList):
-    """What a bisection found.
-
-    Args:
-        found: the questions and their answers.
-    """
-
-    def __init__(self, found: Bisection) -> None:
-        self._found = found
-
-    @property
-    def outcome(self) -> str:
-        """`found`; `oldest` if all that were asked have a row, so that it may be older; `none` if the newest has none."""
-        return self._found.outcome
-
-    @property
-    def first(self) -> str | None:
-        """The name of the first checkpoint with a row; None if there is none."""
-        return None if self._found.first is None else self._found.first.database.name
-
-    @property
-    def last(self) -> str | None:
-        """The name of the last checkpoint without a row before it, or of the newest if none has one; None if there is none."""
-        return None if self._found.last is None else self._found.last.database.name
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The first rows of the first checkpoint that has some."""
-        first = self._found.first
-        return [] if first is None or first.rows is None else list(first.rows.batch.to_pylist())
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """The checkpoints that were asked, in this order, each with its `reply`, `rows` and `error`."""
-        return self._found.questions
-
-    @property
-    def unreadable(self) -> tuple[str, ...]:
-        """The names of checkpoints that are gone or broken, and were left out."""
-        return tuple(one.database.name for one in self._found.unreadable)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Why the answer may mean nothing: the query has a row for every checkpoint."""
-        return self._found.warnings
-
-    def to_dict(self) -> Mapping[str, Any]:
-        """Return everything as values that are JSON."""
-        return self._found.to_dict()
-
-    def _lines(self) -> list[str]:
-        title, *rest = self._found.conclusion()
-        asked = (question_line(number, one) for number, one in enumerate(self._found.questions, start=1))
-        return [f"savepointdb: {title}", *asked, *rest]
-
-
-def run_task(name: str, path: Path | Mapping[str, Path], **given: Any) -> TaskResult:
+def run_task(name: str, path: Path | Mapping[str, Path], **given: Any) -> TaskResult[Any]:
     """Run a use case.
 
     Args:
@@ -208,7 +39,7 @@ def run_task(name: str, path: Path | Mapping[str, Path], **given: Any) -> TaskRe
         return RowsResult(outcome) if hasattr(outcome, "rows") else TaskResult(outcome)
 
 
-def xray(path: Path, *, quick: bool = False, **how: Any) -> TaskResult:
+def xray(path: Path, *, quick: bool = False, **how: Any) -> TaskResult[Outcome]:
     """Return how much state there is, where, and how much of it is garbage.
 
     Args:
@@ -222,7 +53,7 @@ def xray(path: Path, *, quick: bool = False, **how: Any) -> TaskResult:
     return run_task("xray", path, quick=quick, **how)
 
 
-def lookup(path: Path, key: str | int, *, database: str | None = None, **how: Any) -> RowsResult:
+def lookup(path: Path, key: str | int, *, database: str | None = None, **how: Any) -> RowsResult[Outcome]:
     """Return all states and timers of one key; its rows have values as JSON text, its `tables` with their own types.
 
     Args:
@@ -240,7 +71,7 @@ def lookup(path: Path, key: str | int, *, database: str | None = None, **how: An
     return found
 
 
-def inspect(path: Path, *, database: str | None = None, **how: Any) -> RowsResult:
+def inspect(path: Path, *, database: str | None = None, **how: Any) -> RowsResult[Outcome]:
     """Return the states of savepoints as rows: types, sizes, and whether they decode; `tables` has operators and missing files, too.
 
     Args:

@@ -417,7 +417,7 @@ _USAGES = {
     "lookup": "savepointdb lookup PATH KEY [option …]",
     "diff": "savepointdb diff BEFORE [AFTER] [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
     "history": "savepointdb history PATH KEY [--last N] [option …]",
-    "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
+    "check": "savepointdb check PATH [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
     "test": "savepointdb test [--standard] RULES… PATH… [--junit FILE] [--json FILE] [--watch] [option …]",
     "write": "savepointdb write PATH (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
     "convert": "savepointdb convert PATH --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
@@ -428,15 +428,12 @@ _USAGES = {
 # Their modules are in a folder of their own.
 _FOLDERS = {
     _SHELL: "service.doors.cli.shell",
-    **dict.fromkeys(("history", "test"), "service.doors.cli.jobs"),
+    "test": "service.doors.cli.jobs",
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
     "shell": ("Open a shell over savepoints.", _add_shell),
     "query": ("Run one SQL statement.", _add_query),
-    "diff": ("Show the differences between two savepoints.", _add_own("diff")),
-    "history": ("Show one key in all checkpoints of a job.", _add_own("history")),
-    "check": ("Check whether a savepoint restores in a job.", _add_own("check")),
     "test": (TASKS["test"].summary, _add_own("test")),
     "savepoint": ("Let a running Flink take a savepoint of a job.", _add_savepoint),
     "demo": ("Serve the savepoints of two small jobs, which it brings.", _add_demo),

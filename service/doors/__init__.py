@@ -1,6 +1,7 @@
 """Where requests come in and answers go out. A door decides nothing that another door could decide otherwise.
 
 operations/  metrics, logs, checks of the environment
+served.py    a client and a use case: bodies → requests, and what answers them
 http/        the limits, connections and errors of all requests; keys and tokens; `/api`
 mcp/         the Model Context Protocol: agents
 trino/       Trino's client protocol: BI tools, JDBC, SQLAlchemy

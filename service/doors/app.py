@@ -15,7 +15,6 @@ from service.base.version import installed_version
 from service.doors.http.api import (
     checks,
     databases,
-    diff,
     docs,
     health,
     jobs,
@@ -147,7 +146,6 @@ def create_app(
         query,
         queries,
         databases,
-        diff,
         jobs,
         triggers,
         keys,

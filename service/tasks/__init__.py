@@ -7,7 +7,7 @@ lookup/   all states and timers of one key
 inspect/  the operators and states of a savepoint, and what does not decode
 xray/     how much state there is, where, and how much of it is garbage
 saved/    queries with names and parameters
-history/  what each state of a job has of a key in each checkpoint
+history.py   what each state of a job has of a key in each checkpoint
 write/    a script of statements → a new savepoint
 bisect/   the checkpoints of a job and a query → the first one with a row
 test/     rules and savepoints → which rules hold

@@ -24,7 +24,10 @@ class RegisteredTask:
         lacking: door → why that door lacks the use case, or a part of it.
         own: door → what the use case is called there, where it has a form of its own.
         tool: the name of the agents' tool, if it is another one.
-        address: the last part of its address over HTTP, if it is another one.
+        address: the last part of its address over HTTP, if it is another one; it may name options, such as `{job}`.
+        title: of the agents' tool, for people.
+        advice: what agents read in place of the summary.
+        members: those that each result of the agents' tool has → their types in JSON schema.
     """
 
     home: str
@@ -33,6 +36,9 @@ class RegisteredTask:
     own: Mapping[str, str] = field(default_factory=dict)
     tool: str | None = None
     address: str | None = None
+    title: str | None = None
+    advice: str | None = None
+    members: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> Task[Any, Any]:
         """Load the use case."""
@@ -54,6 +60,18 @@ TASKS: dict[str, RegisteredTask] = {
         "service.tasks.bisect.bisection",
         "Find the first checkpoint for which a query returns a row.",
     ),
+    "check": RegisteredTask(
+        "service.tasks.check.running",
+        "Check whether a savepoint restores in a job.",
+        address="checks",
+        title="Check a restore",
+        advice="Will Flink restore a savepoint (in another version or backend, or in a new job of which `against` are savepoints)? "
+        "Findings by operator and state, and what to do.",
+        members={
+            **dict.fromkeys(("database", "outcome", "severity", "headline"), "string"),
+            "findings": "array",
+        },
+    ),
     "convert": RegisteredTask(
         "service.tasks.convert.convert",
         "Rewrite a savepoint for another version of Flink or another job.",
@@ -65,10 +83,33 @@ TASKS: dict[str, RegisteredTask] = {
         {MCP: _NEVER_WRITES},
         _STARTS_A_WRITE,
     ),
+    "diff": RegisteredTask(
+        "service.tasks.diff.running",
+        "Show the differences between two savepoints.",
+        title="Compare two databases",
+        advice="What changed between two savepoints: rows added, removed and changed by state with samples, types, and offsets of "
+        "sources. Without arguments: the newest one and the one before it in its job.",
+        members={
+            "before": "string",
+            "after": "string",
+            "is_equal": "boolean",
+            "headline": "string",
+            "states": "array",
+        },
+    ),
     "export": RegisteredTask(
         "service.tasks.export.exporting",
         "Export tables as Parquet files, or as Iceberg or Delta tables.",
         {HTTP: "a service writes savepoints only; an answer may be Parquet", MCP: _NEVER_WRITES},
+    ),
+    "history": RegisteredTask(
+        "service.tasks.history",
+        "Show one key in all checkpoints of a job.",
+        address="jobs/{job}/timeline",
+        title="History of a key",
+        advice="The values of one key in all checkpoints of a job, oldest first: since when is it wrong? Checkpoints in which nothing "
+        "changed are one row. SQL over all checkpoints: the schema of the job's history, whose tables have a column `_database`.",
+        members={"job": "string", "key": "string", "columns": "array", "rows": "array"},
     ),
     "inspect": RegisteredTask(
         "service.tasks.inspect.inspect",
@@ -112,9 +153,4 @@ OTHERS: dict[str, OtherUseCase] = {
     "query": OtherUseCase(
         {CLI: "query", HTTP: "POST /api/query", MCP: "query", PYTHON: "Connection.sql"},
     ),
-    "history": OtherUseCase(
-        {CLI: "history", HTTP: "POST /api/jobs/{job}/timeline", MCP: "history", PYTHON: "history"}
-    ),
-    "diff": OtherUseCase({CLI: "diff", HTTP: "POST /api/diff", MCP: "diff", PYTHON: "diff"}),
-    "check": OtherUseCase({CLI: "check", HTTP: "POST /api/checks", MCP: "check", PYTHON: "check"}),
 }

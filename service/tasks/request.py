@@ -38,6 +38,9 @@ class Option:
         reads_input: True if the command line reads it from standard input for `-`.
         file: the option of the command line that names a file with the value in its place; None for none.
         has_commas: True if the command line takes several values with commas between them.
+        only_cli: True if no other door has it.
+        named: a phrase for clients that know databases by their names, in place of `help`.
+        old_name: another name of it over HTTP.
     """
 
     name: str
@@ -55,6 +58,9 @@ class Option:
     reads_input: bool = False
     file: str | None = None
     has_commas: bool = False
+    only_cli: bool = False
+    named: str = ""
+    old_name: str | None = None
 
     @property
     def is_required(self) -> bool:

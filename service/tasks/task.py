@@ -5,13 +5,13 @@ Doors turn their input into a request, and an outcome into their output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from catalog import Catalog, Database
+from catalog import Catalog, Database, Job
 from readers import StorageOptions
 from service.base.errors import DatabaseNotFoundError, InvalidRequestError
 from service.base.process import machine
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from service.query.sql.types import Column
 
 _MOST_DATABASES = 32
+_JOBS_LISTED = 20
 
 
 class Outcome(Protocol):
@@ -121,6 +122,24 @@ class Context:
             cache_bytes=found.file_cache_bytes,
         )
 
+    def job(self, name: str | None) -> Job:
+        """Return the job of a name; without a name the only one.
+
+        Raises:
+            CatalogError: there is no such job, or several have this title.
+            InvalidRequestError: there are several jobs, and none is named.
+        """
+        if name is not None:
+            return self.catalog.job(name)
+        jobs = self.catalog.jobs()
+        if len(jobs) != 1:
+            listed = ", ".join(f"{job.name} ({len(job.databases)})" for job in jobs[:_JOBS_LISTED])
+            more = f" and {len(jobs) - _JOBS_LISTED} more" if len(jobs) > _JOBS_LISTED else ""
+            raise InvalidRequestError(
+                f"job: expected one, found {len(jobs)}", hint=f"name one of them: {listed}{more}"
+            )
+        return jobs[0]
+
     def databases(self, name: str | None) -> Sequence[Database]:
         """Return the database of a name or alias; without a name all.
 
@@ -173,6 +192,55 @@ class Context:
             return pa.Table.from_batches(list(query.batches()), query.schema)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowStream:
+    """Rows of an outcome that may be too many to be held.
+
+    Attributes:
+        columns: names and SQL types.
+        schema: of the batches.
+        batches: the rows; read once.
+    """
+
+    columns: Sequence[Column]
+    schema: pa.Schema
+    batches: Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exits:
+    """How a command ends.
+
+    Attributes:
+        failed: a query failed, or the output cannot be written.
+        wrong_usage: the command line is wrong.
+        unreadable: a savepoint cannot be read.
+        unexpected: an error that no command expects; None to raise it.
+        answers: what outcomes end with that are no failures.
+    """
+
+    failed: int = 1
+    wrong_usage: int = 2
+    unreadable: int = 3
+    unexpected: int | None = None
+    answers: frozenset[int] = frozenset({0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A format of an outcome beside text and JSON.
+
+    Attributes:
+        suffixes: of files in this format.
+        text: returns an outcome in it.
+    """
+
+    suffixes: tuple[str, ...]
+    text: Callable[[Any], str]
+
+
+# Of use cases for which 1 is an answer.
+JUDGED = Exits(failed=2, answers=frozenset({0, 1}))
 Asked = TypeVar("Asked", bound=TaskRequest)
 Found = TypeVar("Found", bound=Outcome)
 
@@ -184,9 +252,14 @@ class Task(Generic[Asked, Found]):
     Attributes:
         request: the class of its requests.
         run: answers one.
-        columns: those of the outcome's `rows`, a table that the command line writes in any format of rows; empty for an outcome of lines.
+        has_rows: True if the outcome has `rows`, which the command line writes in any format of rows.
+        table: the property with the rows that people get in place of its lines, and JSON its rows; empty for its lines, and all of it.
+        json_columns: columns of the rows that have JSON as text.
+        documents: format → more formats of the command line.
         listed: the list of `to_dict` that the command line writes as JSON; None for all of it.
-        is_judged: True if exit code 1 is an answer: an error then ends the command with 2.
+        exits: how its command ends.
+        is_query: True if one query answers it, whose id HTTP tells.
+        is_apart: True if a service runs it in a process of its own.
         has_source: False if it is about no savepoint: the command line takes no PATH.
         makes: True if it makes something at a place that its request names; the command line shows what, as text or with `--json`.
         reads_others: True if the command line takes more savepoints that SQL may name.
@@ -194,9 +267,14 @@ class Task(Generic[Asked, Found]):
 
     request: type[Asked]
     run: Callable[[Asked, Context], Found]
-    columns: Sequence[Column] = ()
+    has_rows: bool = False
+    table: str = ""
+    json_columns: frozenset[str] = frozenset()
+    documents: Mapping[str, Document] = field(default_factory=dict)
     listed: str | None = None
-    is_judged: bool = False
+    exits: Exits = Exits()
+    is_query: bool = False
+    is_apart: bool = False
     has_source: bool = True
     makes: bool = False
     reads_others: bool = False

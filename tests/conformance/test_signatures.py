@@ -22,7 +22,7 @@ def test_a_function_has_the_options_of_its_request(task: str) -> None:
     given = dict(inspect.signature(getattr(savepointdb, task)).parameters)
     if script := given.pop("script", None):
         given["sql"] = script
-    options = [one for one in options_of(request_of(task)) if one.name not in BY_PATH]
+    options = [one for one in options_of(request_of(task)) if not (one.only_cli or one.name in BY_PATH)]
 
     assert {one.name for one in options} - given.keys() == set()
     assert {one.name: given[one.name].default or None for one in options if one.name != "target"} == {

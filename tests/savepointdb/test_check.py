@@ -9,9 +9,6 @@ import pytest
 
 import savepointdb
 from service import cli
-from service.doors.http.api.checks import CheckBody
-from service.doors.mcp.arguments import Check
-from service.tasks.check.running import CheckRequest
 from tests.support.compatpairs import unpack_pairs
 from tests.support.paths import DATA
 
@@ -69,8 +66,6 @@ def test_the_backend_that_nobody_names_is_the_same_at_every_door(capsys: pytest.
     assert in_python.exit_code == connected.exit_code == code
     assert in_python.outcome != "fails"
     assert in_python.to_dict() == connected.to_dict() == json.loads(capsys.readouterr().out)
-    defaults = {CheckBody.model_fields["backend"].default, Check.model_fields["backend"].default}
-    assert defaults == {CheckRequest().backend}
 
 
 def test_a_session_shows_what_to_do(savepoints: Path) -> None:

@@ -23,9 +23,6 @@ from service.base.errors import QueryError
 from service.base.settings import Settings
 from service.cli import main
 from service.doors.app import create_app
-from service.tasks.check.running import CheckRequest
-from service.tasks.diff.running import DiffRequest
-from service.tasks.history.timeline import HistoryRequest
 from service.tasks.registry import TASKS
 from service.tasks.request import TaskRequest, options_of
 from service.tasks.write.serving.targets import write_roots_of
@@ -109,12 +106,10 @@ class Http(Door):
         if task in ("write", "create"):
             return self._written(**({"source": savepoint.name} if task == "write" else {}), **options)
         given = {**where(task, savepoint), **named(options)}
-        if task == "history":
-            # Its address names the job.
+        route = f"/api/{TASKS[task].address or task}"
+        if "{job}" in route:
             job = given.pop("job", None) or self._client.get("/api/jobs").json()["jobs"][0]["name"]
-            route = f"/api/jobs/{job}/timeline"
-        else:
-            route = f"/api/{TASKS[task].address or task}" if task in TASKS else ROUTES[task]
+            route = route.format(job=job)
         answer = self._client.post(route, json=given)
         body = answer.json()
         error = body.get("error") if isinstance(body, dict) else None
@@ -142,8 +137,8 @@ class Mcp(Door):
         self._agent = Agent(client)
 
     def run(self, task: str, savepoint: Path, **options: Any) -> Told:
-        known = TASKS.get(task)
-        tool = (known and (known.own.get(self.name) or known.tool)) or task
+        known = TASKS[task]
+        tool = known.own.get(self.name) or known.tool or task
         result = self._agent.call(tool, max_bytes=200_000, **{**where(task, savepoint), **named(options)})
         content = result["structuredContent"]
         if result.get("isError"):
@@ -183,16 +178,7 @@ def named(options: dict[str, Any]) -> dict[str, Any]:
 
 def request_of(task: str) -> type[TaskRequest]:
     """Return the class of the requests of a use case."""
-    return REQUESTS[task] if task in REQUESTS else TASKS[task].load().request
-
-
-# Of the use cases that have doors of their own.
-REQUESTS: dict[str, type[TaskRequest]] = {
-    "check": CheckRequest,
-    "diff": DiffRequest,
-    "history": HistoryRequest,
-}
-ROUTES = {"check": "/api/checks", "diff": "/api/diff"}
+    return TASKS[task].load().request
 
 
 @contextmanager

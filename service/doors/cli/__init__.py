@@ -4,9 +4,7 @@ serve.py       run the HTTP service
 query.py       run one statement
 shell/         run statements from a terminal or a pipe
 task.py        run a use case of `service.tasks`: xray, write, export, …
-diff.py        show what differs between two savepoints
-check.py       say whether a savepoint restores in a job
-jobs/          ask several checkpoints of a job: history, bisect, test
+jobs/          test savepoints, or each new checkpoint
 savepoint.py   let a running Flink take a savepoint
 stateinfo.py   describe the states of a savepoint in a file beside it
 demo.py        write and serve the savepoints of two jobs, which it brings

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from service.doors.cli import serve
-from service.doors.cli.outcome import FAILED, OK, WrongUsageError, concluded
+from service.doors.cli.outcome import OK, WrongUsageError, ended
 
 _JOBS = ("orders", "wordcount")
 _WRITTEN = "written"
@@ -31,7 +31,7 @@ _START_S = 120.0
 
 def main(options: Namespace) -> int:
     """Write the savepoints and serve them; return the exit code."""
-    return concluded(_demo, options, FAILED)
+    return ended(_demo, options)
 
 
 def write_savepoints(folder: Path) -> bool:

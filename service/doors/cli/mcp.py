@@ -17,8 +17,8 @@ from service.base.settings import settings_of
 from service.doors.cli.compile import log_compilation
 from service.doors.cli.outcome import INTERRUPTED, WrongUsageError, ended
 from service.doors.cli.sources import cache_of, catalog_of
-from service.doors.http.api.state import Served
 from service.doors.mcp.guide import MISSING
+from service.doors.served import Served
 from service.query.engines.registry import open_engines
 from service.query.serving.registry import Queries
 from service.tasks.check.registry import Checks

@@ -15,8 +15,8 @@ from service.doors.cli.outcome import WrongUsageError
 from service.tasks.request import Option, TaskRequest, options_of
 
 _Asked = TypeVar("_Asked", bound=TaskRequest)
-# PATH says it.
-BY_PATH = frozenset({"database"})
+# PATH says it, or BEFORE and AFTER.
+BY_PATH = frozenset({"database", "before", "after"})
 
 
 def add_options(
@@ -51,7 +51,8 @@ def request_of(
     given = {
         one.name: _value(one, getattr(options, one.name), options)
         for one in options_of(kind)
-        if one.name not in without or (one.name in BY_PATH and hasattr(options, one.name))
+        if one.name not in own
+        and (one.name not in without or (one.name == "database" and hasattr(options, one.name)))
     }
     try:
         return kind(**given, **own)

@@ -8,8 +8,8 @@
 | 3 | a savepoint cannot be read |
 | 130 | Ctrl-C |
 
-`savepointdb check` has exit codes of its own (`service.tasks.check.findings`). Of `bisect` and `test` 1 is an answer, so that a query that
-fails ends them with 2.
+Use cases may have exit codes of their own (`service.tasks.task.Exits`): `check` has, and of `bisect`, `diff` and `test` 1 is an answer, so
+that a query that fails ends them with 2.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ from catalog import CatalogError
 from readers import ReaderError, take_lost_pages
 from service.base.errors import QueryError, SavepointError, is_full, query_error_of
 from service.base.settings import InvalidSettingError
+from service.tasks.task import Exits
 
 OK, FAILED, WRONG_USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+_USUAL = Exits()
 
 
 class WrongUsageError(Exception):
@@ -36,69 +40,42 @@ class OutputError(Exception):
     """Standard output cannot be written."""
 
 
-class NothingFoundError(Exception):
-    """A lookup without any rows."""
-
-
-def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
-    """Run a command and return its exit code. Errors go to standard error, with `--verbose` after a traceback."""
-
-    def run(options: Namespace) -> int:
-        command(options)
-        return OK
-
-    try:
-        return _run(run, options, failed=FAILED, cut=OK)
-    except NothingFoundError as error:
-        return reported(str(error), FAILED, options)
-
-
-def concluded(command: Callable[[Namespace], int], options: Namespace, failed: int) -> int:
-    """Run a command that returns its exit code; an error of the query, or an unknown name, ends it with `failed`."""
-    try:
-        return _run(command, options, failed=failed, cut=OK)
-    except NothingFoundError as error:
-        return reported(str(error), FAILED, options)
-
-
-def answered(
-    command: Callable[[Namespace], int], options: Namespace, *, cut: int = OK, unknown: int = WRONG_USAGE
-) -> int:
-    """Run a command that returns its exit code, of which 1 is an answer: no error ends it with 1.
+def ended(command: Callable[[Namespace], int | None], options: Namespace, exits: Exits = _USUAL) -> int:
+    """Run a command and return its exit code, or 0. Errors go to standard error, with `--verbose` after a traceback.
 
     Args:
         command: the command.
         options: of the command line.
-        cut: the code if a reader of the output, such as `head`, has seen enough.
-        unknown: the code after an error that no command expects.
+        exits: the exit codes after errors.
     """
     try:
-        return _run(command, options, failed=WRONG_USAGE, cut=cut)
-    except Exception as error:  # libraries raise anything
-        unexpected(error, verbose=options.verbose)
-        return unknown
-
-
-def _run(command: Callable[[Namespace], int], options: Namespace, *, failed: int, cut: int) -> int:
-    try:
-        return command(options)
+        return command(options) or OK
     except (WrongUsageError, InvalidSettingError) as error:
-        return reported(str(error), WRONG_USAGE, options)
+        return reported(str(error), exits.wrong_usage, options)
     except (QueryError, CatalogError, ReaderError) as error:
         failure = query_error_of(error)
-        return reported(failure.told, UNREADABLE if isinstance(failure, SavepointError) else failed, options)
+        code = exits.unreadable if isinstance(failure, SavepointError) else exits.failed
+        return reported(failure.told, code, options)
     except OutputError as error:
-        return reported(str(error), failed, options)
+        return reported(str(error), exits.failed, options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Python would report the broken pipe again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return cut
-    except OSError as error:
-        if not is_full(error):
+        discard_output()
+        return OK
+    except Exception as error:  # libraries raise anything
+        if isinstance(error, OSError) and is_full(error):
+            return reported(query_error_of(error).told, exits.failed, options)
+        if exits.unexpected is None:
             raise
-        return reported(query_error_of(error).told, failed, options)
+        unexpected(error, verbose=options.verbose)
+        return exits.unexpected
+
+
+def discard_output() -> None:
+    """Write what follows nowhere: a reader such as `head` has seen enough."""
+    # Python would report the broken pipe again when it flushes at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def unexpected(error: Exception, *, verbose: bool) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from catalog import Catalog, Database
@@ -17,11 +18,14 @@ from catalog.stateinfo import read_uids
 from readers import NotASavepointError, StorageOptions, cache_directory
 from service.base.settings import InvalidSettingError, Settings, parts_of, path_map_of, settings_of
 from service.doors.cli.outcome import WrongUsageError
+from service.doors.cli.parser import SOURCE
 from service.query.encode import printable
+
+_SIDES = ("before", "after")
 
 
 def catalog_of(
-    sources: Sequence[str | Root | Catalog],
+    sources: Sequence[str | Root],
     options: Namespace,
     *,
     option: str = "",
@@ -32,7 +36,7 @@ def catalog_of(
     """Open the catalog of savepoints or folders, with what `--uids`, `--state-info` and `--jar` know of them.
 
     Args:
-        sources: each `[name=]PATH`, or parsed already; or one catalog that is open already, which is the answer.
+        sources: each `[name=]PATH`, or parsed already.
         options: the parsed command line.
         option: the one that gives the sources, to show how they are labelled.
         rescan_after_s: seconds between two searches for new savepoints; None to search once.
@@ -44,8 +48,6 @@ def catalog_of(
         InvalidSettingError: a setting has a wrong value.
         WrongUsageError: two sources have one name, or one is inside another.
     """
-    if len(sources) == 1 and isinstance(sources[0], Catalog):
-        return sources[0]
     uids = read_uids(options.uids) if options.uids else ()
     settings = settings_of(vars(options), os.environ)
     roots = roots_of(sources)
@@ -67,6 +69,37 @@ def catalog_of(
     if not may_be_empty and not catalog.databases:
         raise no_savepoint(", ".join(root.path for root in roots))
     return catalog
+
+
+def add_paths(parser: argparse.ArgumentParser, options: Collection[str]) -> None:
+    """Add the paths of a use case: PATH, or BEFORE and AFTER if its request has these options."""
+    if "before" not in options:
+        more = " Of a folder with several jobs, --job names one." if "job" in options else ""
+        parser.add_argument("path", metavar="PATH", help=f"{SOURCE}{more}")
+        return
+    parser.add_argument(
+        "before",
+        metavar="BEFORE",
+        help=f"[NAME=]PATH. {SOURCE} Of several the newest is compared; without AFTER, with the one before it in its job.",
+    )
+    parser.add_argument(
+        "after", metavar="AFTER", nargs="?", help="[NAME=]PATH of the other one, which may be of another job."
+    )
+
+
+def opened(
+    sources: Sequence[str], options: Namespace, cache: StateCache | None
+) -> tuple[Catalog, dict[str, str]]:
+    """Open the savepoints of a use case; return the catalog, and the names of two savepoints that are compared."""
+    if getattr(options, "after", None) is None:
+        return catalog_of(sources, options, cache=cache), {}
+    given = [options.before, options.after]
+    found = [newest_of(catalog_of([source], options), "compared") for source in given]
+    if found[0].name.casefold() == found[1].name.casefold():
+        roots = [Root(path=one.path, label=name) for name, one in zip(_SIDES, roots_of(given), strict=True)]
+        found = [newest_of(catalog_of([root], options), "compared", is_told=False) for root in roots]
+    names = dict(zip(_SIDES, (one.name for one in found), strict=True))
+    return Catalog.of(found), names
 
 
 def storage_options(settings: Settings) -> StorageOptions:
@@ -123,15 +156,12 @@ def no_savepoint(path: str) -> NotASavepointError:
     )
 
 
-def roots_of(sources: Iterable[str | Root | Catalog]) -> list[Root]:
+def roots_of(sources: Iterable[str | Root]) -> list[Root]:
     """Parse each `[name=]PATH`. A path that exists wins over a name: folders may have `=` in their names."""
     roots = []
     for source in sources:
         if isinstance(source, Root):
             roots.append(source)
-            continue
-        if isinstance(source, Catalog):
-            roots += [Root(path=one.path) for one in source.known()]
             continue
         name, separator, path = source.partition("=")
         named = bool(separator) and "/" not in name and not os.path.exists(source)

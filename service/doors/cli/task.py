@@ -12,6 +12,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -20,20 +21,30 @@ import orjson
 from catalog import Catalog
 from readers import load_machine
 from service.base import settings
+from service.base.errors import QueryError
 from service.base.process import machine
 from service.base.settings import UNLIMITED, Settings, path_map_of, settings_of
 from service.doors.cli.compile import log_compilation
 from service.doors.cli.options import add_options, request_of
-from service.doors.cli.outcome import FAILED, WRONG_USAGE, concluded
-from service.doors.cli.output import output_format, screen_width, write_lines, write_rows
-from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_cache, add_output
+from service.doors.cli.outcome import discard_output, ended
+from service.doors.cli.output import (
+    ROWS_ON_SCREEN,
+    TABLE,
+    output_format,
+    screen_width,
+    suffix_of,
+    write_lines,
+    write_rows,
+)
+from service.doors.cli.parser import QUERY_SETTINGS, add_names, add_no_cache, add_output
 from service.doors.cli.progress import ProgressLine
-from service.doors.cli.sources import cache_of, catalog_of, storage_options
+from service.doors.cli.sources import add_paths, cache_of, opened, storage_options
 from service.query.encode import printable, size_text
+from service.query.encode.formats import columns_of
 from service.query.engines.registry import open_engines
 from service.tasks.registry import TASKS
-from service.tasks.request import TaskRequest
-from service.tasks.task import Context, Outcome, Task
+from service.tasks.request import TaskRequest, options_of
+from service.tasks.task import Context, Outcome, RowStream, Task
 
 if TYPE_CHECKING:
     from doctor import Against
@@ -54,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     """Add the arguments of a use case."""
     task = TASKS[name].load()
     if task.has_source:
-        parser.add_argument("path", metavar="PATH", help=SOURCE)
+        add_paths(parser, [one.name for one in options_of(task.request)])
     add_options(parser, task.request)
     if task.reads_others:
         parser.add_argument(
@@ -67,12 +78,15 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         )
     if task.makes:
         parser.add_argument("--json", action="store_true", help="Show what is made as a JSON object.")
-    elif task.columns:
+    elif task.has_rows:
         add_output(parser)
     else:
-        # `table` is an older name of `text`.
+        formats = (_TEXT, _JSON, *task.documents)
         parser.add_argument(
-            "--format", default=_TEXT, choices=(_TEXT, _JSON, "table"), help="Format of the output."
+            "--format",
+            # `table` is an older name of `text`.
+            choices=(*formats, TABLE),
+            help="Format of the output; if not given, the one that the suffix of --output names, or text.",
         )
         parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
     add_names(parser)
@@ -83,22 +97,21 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 def main(options: Namespace) -> int:
     """Run the use case, show its outcome, and return its exit code."""
     task = TASKS[options.command].load()
-    return concluded(lambda options: _run(task, options), options, WRONG_USAGE if task.is_judged else FAILED)
+    return ended(lambda options: _run(task, options), options, task.exits)
 
 
 def _run(task: Task[Any, Any], options: Namespace) -> int:
     sources = _sources(task, options)
     asked = request_of(task.request, options)
-    if task.columns:
+    if task.has_rows:
         output_format(options.format, options.output)  # before anything is read
     found = settings_of(vars(options), os.environ, UNLIMITED)
     if task.makes:
         found = _with_little_memory(found)
     log_compilation()
     cache = cache_of(found, writes=False)
-    catalog = catalog_of(sources, options, cache=cache) if sources else Catalog.of(())
-    with closing(_Statements(catalog, found)) as statements:
-        return _answer(task, asked, options, statements, found)
+    catalog, names = opened(sources, options, cache) if sources else (Catalog.of(()), {})
+    return answer(task, replace(asked, **names), options, catalog, found)
 
 
 def _sources(task: Task[Any, Any], options: Namespace) -> list[str]:
@@ -107,7 +120,7 @@ def _sources(task: Task[Any, Any], options: Namespace) -> list[str]:
     if not task.has_source:
         return list(others)
     if not others:
-        return [options.path]
+        return [getattr(options, "before", None) or options.path]
     options.database = _SOURCE
     return [f"{_SOURCE}={options.path}", *others]
 
@@ -121,46 +134,52 @@ def _with_little_memory(settings: Settings) -> Settings:
 
 
 def answer(
-    task: Task[Any, Any], asked: TaskRequest, options: Namespace, queries: Session, settings: Settings
+    task: Task[Any, Any],
+    asked: TaskRequest,
+    options: Namespace,
+    catalog: Catalog,
+    settings: Settings,
+    queries: Session | None = None,
 ) -> int:
-    """Run a use case over open savepoints, show its outcome, and return its exit code.
+    """Run a use case, show its outcome, and return its exit code.
 
     Args:
         task: the use case.
         asked: its request.
         options: the command, its format and its output.
-        queries: over the savepoints.
+        catalog: the savepoints.
         settings: the limits.
+        queries: over the savepoints, if they are open already.
+
+    Raises:
+        CatalogError, QueryError, ReaderError: as the use case says.
     """
-    return _answer(task, asked, options, _Statements(queries.catalog, settings, queries), settings)
-
-
-def _answer(
-    task: Task[Any, Any], asked: TaskRequest, options: Namespace, statements: _Statements, settings: Settings
-) -> int:
-    if task.makes:
-        format_name, path = _JSON if options.json else _TEXT, None
-    else:
-        path = options.output
-        format_name = output_format(options.format, path) if task.columns else options.format
-    texts = [lambda: statements.progress(options.command)]
-    with ProgressLine(lambda: texts[-1]()) as progress:
-        shown = _Shown(task, format_name, path, progress)
-        context = Context(
-            catalog=statements.catalog,
-            settings=settings,
-            start=statements.start,
-            request=_asked,
-            is_alone=True,
-            warn=shown.warn,
-            note=shown.note,
-            progress=texts.append,
-            worker=statements.worker,
-            against=lambda paths: _against(paths, options),
-        )
-        outcome: Outcome = task.run(asked, context)
-    shown.show(outcome)
-    return outcome.exit_code
+    with closing(_Statements(catalog, settings, queries)) as statements:
+        texts = [lambda: f"{options.command}{statements.progress()}"]
+        with ProgressLine(lambda: printable(texts[-1]())) as line:
+            shown = _Shown(task, options, line)
+            context = Context(
+                catalog=catalog,
+                settings=settings,
+                start=statements.start,
+                request=_asked,
+                is_alone=True,
+                warn=shown.warn,
+                note=shown.note,
+                progress=texts.append,
+                worker=statements.worker,
+                against=lambda paths: _against(paths, options),
+            )
+            try:
+                outcome: Outcome = task.run(asked, context)
+            except QueryError as error:
+                error.message = _as_typed(error.message, asked)
+                raise
+            try:
+                shown.show(outcome)
+            except BrokenPipeError:
+                discard_output()
+        return outcome.exit_code
 
 
 def _asked() -> QueryRequest:
@@ -178,6 +197,13 @@ def _against(paths: Sequence[str], options: Namespace) -> tuple[Against, ...]:
         paths, path_map=path_map_of(vars(options), found), options=storage_options(found)
     )
     return known
+
+
+def _as_typed(message: str, asked: TaskRequest) -> str:
+    """Return the message of an error; an option that begins it is shown as it is typed."""
+    name, colon, rest = message.partition(":")
+    flags = {one.name: one.flag or one.name for one in options_of(type(asked)) if not one.argument}
+    return f"--{flags[name].replace('_', '-')}{colon}{rest}" if name in flags else message
 
 
 class _Statements:
@@ -225,13 +251,12 @@ class _Statements:
             self._queries = self._opened.enter_context(closing(opened))
         return self._queries
 
-    def progress(self, command: str) -> str:
-        """Return how many bytes were read."""
+    def progress(self) -> str:
+        """Return how many bytes were read, behind a colon; nothing if no statement has started."""
         if self._group is None:
-            return command
+            return ""
         read, total = self._group.bytes_read()
-        of = f" of {size_text(total)}" if total else ""
-        return f"{command}: {size_text(read)}{of} read"
+        return f": {size_text(read)}{f' of {size_text(total)}' if total else ''} read"
 
     def close(self) -> None:
         """End what runs the statements."""
@@ -243,23 +268,28 @@ class _Shown:
 
     Args:
         task: the use case.
-        format_name: of the output.
-        path: the file to write; standard output if None.
-        progress: the line to hide meanwhile.
+        options: the format and the output.
+        line: the line of progress, to hide meanwhile.
     """
 
-    def __init__(
-        self, task: Task[Any, Any], format_name: str, path: str | None, progress: ProgressLine
-    ) -> None:
+    def __init__(self, task: Task[Any, Any], options: Namespace, line: ProgressLine) -> None:
         self._task = task
-        self._format = format_name
-        self._path = path
-        self._progress = progress
+        self._path: str | None = None if task.makes else options.output
+        self._line = line
         self._notes = 0
+        if task.makes:
+            self._format = _JSON if options.json else _TEXT
+        elif task.has_rows:
+            self._format = output_format(options.format, options.output)
+        else:
+            suffixes = {_JSON: _JSON} | {
+                suffix: name for name, one in task.documents.items() for suffix in one.suffixes
+            }
+            self._format = options.format or suffixes.get(suffix_of(options.output), _TEXT)
 
     def note(self, line: str) -> None:
         """Show a line."""
-        if not self._task.columns and self._format != _JSON and self._path is None:
+        if not self._task.has_rows and self._format != _JSON and self._path is None:
             self._print(line, sys.stdout)
             self._notes += 1
 
@@ -268,30 +298,47 @@ class _Shown:
         self._print(f"savepointdb: {printable(text)}", sys.stderr)
 
     def _print(self, line: str, stream: TextIO) -> None:
-        self._progress.hide()
+        self._line.hide()
         print(line, file=stream, flush=True)
-        self._progress.show()
+        self._line.show()
 
-    def show(self, outcome: Outcome) -> None:
+    def show(self, outcome: Any) -> None:
         """Show what was not shown yet."""
-        if self._task.columns:
+        task = self._task
+        if isinstance(getattr(outcome, "rows", None), RowStream) or (
+            task.has_rows and (task.table or self._format not in (TABLE, _JSON))
+        ):
             self._show_rows(outcome)
             return
-        if self._format == _JSON:
+        if self._format in task.documents:
+            lines = [task.documents[self._format].text(outcome).rstrip()]
+        elif self._format == _JSON:
             told = outcome.to_dict()
-            shown = told if self._task.listed is None else told[self._task.listed]
+            shown = told if task.listed is None else told[task.listed]
             lines = [orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode()]
         else:
             lines = [*outcome.lines(screen_width(self._path))][self._notes :]
-        write_lines(lines, self._path)
+        write_lines(lines, self._path, self._line)
         sys.stdout.flush()
 
     def _show_rows(self, outcome: Any) -> None:
-        """Write the rows; without any no file is made, and a sentence says so."""
-        rows = outcome.rows
-        if rows.num_rows or not outcome.exit_code:
-            write_rows(
-                self._task.columns, rows.schema, rows.to_batches(), format_name=self._format, path=self._path
-            )
+        """Write the rows; without any of a table no file is made, and a sentence says so."""
+        is_table = bool(self._task.table) and self._format == TABLE
+        rows = getattr(outcome, self._task.table) if is_table else outcome.rows
+        if isinstance(rows, RowStream):
+            stream, most = rows, ROWS_ON_SCREEN
+        elif rows.num_rows or not outcome.exit_code:
+            columns = columns_of(rows.schema, self._task.json_columns)
+            stream, most = RowStream(columns=columns, schema=rows.schema, batches=rows.to_batches()), None
         else:
             self.warn(next(iter(outcome.lines(None))))
+            return
+        write_rows(
+            stream.columns,
+            stream.schema,
+            stream.batches,
+            format_name=self._format,
+            path=self._path,
+            progress=self._line,
+            rows_on_screen=most,
+        )

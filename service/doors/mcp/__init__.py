@@ -13,7 +13,6 @@ In reading order:
     catalogtools.py list_databases, describe_database, describe_table
     querytools.py   query
     savedtools.py   run_saved_query
-    timetools.py    diff, history, check
     writetools.py   preview_write
     tasktools.py    the use cases of `service.tasks`
     tools.py        the table of tools

@@ -8,10 +8,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.base.errors import InvalidRequestError
-from service.doors.http.api.tasks import with_options
-from service.tasks.check.running import CheckRequest
-from service.tasks.diff.running import DiffRequest
-from service.tasks.history.timeline import HistoryRequest
+from service.doors.served import with_options
 from service.tasks.write.request import WriteRequest
 
 MOST_ROWS = 1000
@@ -86,26 +83,6 @@ class RunSavedQuery(Arguments):
     database: _Database = None
     max_rows: int = Field(default=100, ge=0, le=MOST_ROWS)
     max_bytes: _Bytes = USUAL_BYTES
-
-
-@with_options(DiffRequest)
-class Diff(LimitedArguments):
-    """Two databases to compare."""
-
-
-@with_options(HistoryRequest)
-class History(LimitedArguments):
-    """A key of a job."""
-
-
-@with_options(CheckRequest)
-class Check(LimitedArguments):
-    """A database, and how it would be restored."""
-
-    against: Annotated[list[_Name], Field(max_length=20)] = Field(
-        default_factory=list,
-        description="databases that are savepoints of the new job; none: only Flink's version is checked",
-    )
 
 
 @with_options(

@@ -11,26 +11,19 @@ from anyio import CancelScope, to_thread
 
 from catalog import Catalog, Database
 from service.base.errors import DatabaseNotFoundError
-from service.base.principal import Principal
-from service.doors.http.api.state import Served
+from service.doors.served import Client
 from service.query.running.request import QueryRequest
 from service.query.serving.query import Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Client):
     """One call of a tool.
 
     Attributes:
-        served: the objects that answer.
-        caller: the user.
-        source: the client, as it calls itself; the history of queries and the audit log show it.
         queries: those that were started for it.
     """
 
-    served: Served
-    caller: Principal
-    source: str = ""
     queries: list[Query] = field(default_factory=list)
 
     @property

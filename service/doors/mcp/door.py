@@ -29,10 +29,10 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from service.base.principal import Principal, Source
-from service.doors.http.api.state import Served
 from service.doors.mcp.calls import Call
 from service.doors.mcp.server import server_of
 from service.doors.mcp.sessions import Sessions
+from service.doors.served import Served
 
 _VERSION_HEADER = "mcp-protocol-version"
 _CALLER, _GONE = "mcp_caller", "mcp_gone"

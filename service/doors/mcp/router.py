@@ -15,9 +15,9 @@ from starlette.responses import Response
 
 from service.base.errors import NotFoundError
 from service.base.settings import InvalidSettingError
-from service.doors.http.api.state import Served
 from service.doors.http.auth.gate import Caller
 from service.doors.mcp.guide import MISSING
+from service.doors.served import Served
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -24,12 +24,12 @@ from mcp.server.stdio import stdio_server
 from service.base.errors import QueryCancelledError, QueryError, query_error_of
 from service.base.principal import ANYBODY
 from service.base.version import installed_version
-from service.doors.http.api.state import Served
 from service.doors.mcp.calls import Call
 from service.doors.mcp.guide import INSTRUCTIONS, PROMPTS
 from service.doors.mcp.resources import MEDIA_TYPE, TEMPLATES, listed_resources, read_resource
 from service.doors.mcp.results import ToolResult, failure_of
 from service.doors.mcp.tools import Tool, called, near_tools, tools_of
+from service.doors.served import Served
 from service.query.encode import size_text
 
 logger = logging.getLogger("savepointdb")

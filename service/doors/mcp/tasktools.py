@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from service.base.process.waiting import found_in_thread
-from service.doors.http.api.tasks import body_of, context_of, request_of
-from service.doors.mcp.arguments import Arguments, LimitedArguments
+from service.doors.mcp.arguments import LimitedArguments
 from service.doors.mcp.calls import Call
 from service.doors.mcp.results import ToolResult, result_of
-from service.doors.mcp.texts import cut_text, line_text
-from service.query.running.group import QueryGroup
+from service.doors.mcp.texts import cut_text, line_text, table_text
+from service.doors.served import request_of
 from service.tasks.registry import RegisteredTask
 
-
-def arguments_class(name: str, registered: RegisteredTask) -> type[Arguments]:
-    """Return the class of the arguments of a use case's tool."""
-    kind = body_of(name, registered.load().request, LimitedArguments)
-    assert issubclass(kind, Arguments)
-    return kind
+# List of rows → the list of the names of their columns.
+_COLUMNS = {"rows": "columns", "offsets": "offset_columns"}
 
 
 def runner_of(registered: RegisteredTask) -> Callable[[Call, Any], Awaitable[ToolResult]]:
@@ -31,22 +24,40 @@ def runner_of(registered: RegisteredTask) -> Callable[[Call, Any], Awaitable[Too
     task = registered.load()
 
     async def run(call: Call, arguments: LimitedArguments) -> ToolResult:
-        group = QueryGroup(call.served.queries.start, call.queries)
-        asked = request_of(task.request, arguments)
         told: list[str] = []
-        context = context_of(call.served, call.caller, call.source, group)
-        context = replace(context, warn=told.append)
-        outcome = await found_in_thread(lambda: task.run(asked, context), group.cancel)
-        content, notes = fitting_content(outcome.to_dict(), arguments.max_bytes)
+        asked = request_of(task.request, arguments)
+        outcome: Any = await call.outcome(task, asked, call.queries, warn=told.append)
+        is_brief = hasattr(outcome, "brief")
+        content = outcome.brief() if is_brief else outcome.to_dict()
+        told += content.pop("notes", [])
+        content, notes = fitting_content(content, arguments.max_bytes)
         lines, left = [], arguments.max_bytes
-        for line in outcome.lines(None):
+        for line in () if is_brief else outcome.lines(None):
             left -= len(line) + 1
             if left < 0:
                 break
-            lines.append(line_text(line) if not line.startswith(" ") else f"  {line_text(line)}")
-        return result_of(content, *lines, notes=[*told, *notes])
+            indent = "  " if line.startswith(" ") else ""
+            lines.append(f"{indent}{line_text(line)}")
+        texts = _brief_texts(content) if is_brief else lines
+        return result_of(content, *texts, notes=[*told, *notes])
 
     return run
+
+
+def _brief_texts(content: dict[str, Any]) -> Iterator[str]:
+    """Yield brief content as texts: its facts, and its lists as tables; the names of columns stand in a list of their own."""
+    heads = {name: content[columns] for name, columns in _COLUMNS.items() if columns in content}
+    for name, value in content.items():
+        if value is not None and not isinstance(value, list | dict):
+            yield f"{name}: {line_text(str(value))}"
+    for name, rows in content.items():
+        if not isinstance(rows, list) or not rows:
+            continue
+        if name in heads:
+            yield f"{name}\n{table_text(heads[name], rows)}"
+        elif isinstance(rows[0], dict):
+            names = list(dict.fromkeys(one for row in rows for one in row))
+            yield f"{name}\n{table_text(names, [[row.get(one) for one in names] for row in rows])}"
 
 
 def fitting_content(content: dict[str, Any], max_bytes: int) -> tuple[dict[str, Any], list[str]]:

@@ -11,15 +11,12 @@ from typing import Any
 
 from catalog.errors import near_names
 from service.base.errors import QueryError, query_error_of
-from service.doors.http.api.state import Served
-from service.doors.mcp import catalogtools, querytools, savedtools, timetools, writetools
+from service.doors.mcp import catalogtools, querytools, savedtools, writetools
 from service.doors.mcp.arguments import (
     Arguments,
-    Check,
     DescribeDatabase,
     DescribeTable,
-    Diff,
-    History,
+    LimitedArguments,
     ListDatabases,
     PreviewWrite,
     RunQuery,
@@ -29,7 +26,8 @@ from service.doors.mcp.arguments import (
 )
 from service.doors.mcp.calls import Call
 from service.doors.mcp.results import ToolResult, failure_of
-from service.doors.mcp.tasktools import arguments_class, runner_of
+from service.doors.mcp.tasktools import runner_of
+from service.doors.served import Served, body_of
 from service.tasks.registry import MCP, RegisteredTask, tasks_at
 
 
@@ -91,11 +89,11 @@ def tools_of(served: Served) -> Mapping[str, Tool]:
 
 def _tool_of(name: str, registered: RegisteredTask) -> Tool:
     return Tool(
-        title=name.replace("_", " ").capitalize(),
-        description=registered.summary,
-        arguments=arguments_class(name, registered),
+        title=registered.title or name.replace("_", " ").capitalize(),
+        description=registered.advice or registered.summary,
+        arguments=body_of(name, registered.load().request, LimitedArguments),
         run=runner_of(registered),
-        output={},
+        output=registered.members,
     )
 
 
@@ -152,42 +150,6 @@ TOOLS: Mapping[str, Tool] = {
         arguments=RunSavedQuery,
         run=savedtools.run_saved_query,
         output={},
-    ),
-    "diff": Tool(
-        title="Compare two databases",
-        description="What changed between two savepoints: rows added, removed and changed by state with samples, types, and offsets of "
-        "sources. Without arguments: the newest one and the one before it in its job.",
-        arguments=Diff,
-        run=timetools.diff,
-        output={
-            "before": "string",
-            "after": "string",
-            "is_equal": "boolean",
-            "headline": "string",
-            "states": "array",
-        },
-    ),
-    "history": Tool(
-        title="History of a key",
-        description="The values of one key in all checkpoints of a job, oldest first: since when is it wrong? Checkpoints in which nothing "
-        "changed are one row. SQL over all checkpoints: the schema of the job's history, whose tables have a column `_database`.",
-        arguments=History,
-        run=timetools.history,
-        output={"job": "string", "key": "string", "columns": "array", "rows": "array"},
-    ),
-    "check": Tool(
-        title="Check a restore",
-        description="Will Flink restore a savepoint (in another version or backend, or in a new job of which `against` are savepoints)? "
-        "Findings by operator and state, and what to do.",
-        arguments=Check,
-        run=timetools.check,
-        output={
-            "database": "string",
-            "outcome": "string",
-            "severity": "string",
-            "headline": "string",
-            "findings": "array",
-        },
     ),
     "preview_write": Tool(
         title="Preview a write",

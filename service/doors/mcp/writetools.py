@@ -7,12 +7,12 @@ from typing import Any
 from anyio import CancelScope, sleep, to_thread
 
 from service.base.principal import Identity
-from service.doors.http.api.tasks import request_of
 from service.doors.mcp.arguments import PreviewWrite
 from service.doors.mcp.calls import Call, database_of
 from service.doors.mcp.results import ToolResult, result_of
 from service.doors.mcp.tasktools import fitting_content
 from service.doors.mcp.texts import line_text
+from service.doors.served import request_of
 from service.query.encode import counted
 from service.query.engines.registry import HERE
 from service.query.running.run import QueryState

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -40,7 +40,7 @@ from pyarrow import parquet
 
 from readers import json_text
 from service.base.rowgroups import leaves, popped, repeating, row_groups, short
-from service.query.sql.types import Column
+from service.query.sql.types import Column, sql_type
 
 # The SQL type of columns that already hold JSON text.
 JSON_TEXT = "JSON TEXT"
@@ -49,6 +49,16 @@ _HUGE = frozenset({"HUGEINT", "UHUGEINT"})
 # Text of this length always fits into 64 bits, so only longer text is parsed.
 _SAFE_DIGITS = 18
 _INT64 = range(-(2**63), 2**63)
+
+
+def columns_of(schema: pa.Schema, json: Container[str] = ()) -> list[Column]:
+    """Return the names and SQL types of the columns of a schema.
+
+    Args:
+        schema: of rows.
+        json: columns that hold JSON text.
+    """
+    return [Column(field.name, JSON_TEXT if field.name in json else sql_type(field.type)) for field in schema]
 
 
 def plain(array: pa.Array) -> pa.Array:

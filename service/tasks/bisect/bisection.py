@@ -36,7 +36,7 @@ from service.query.running.run import Run
 from service.tasks.bisect.search import Found, search, search_all
 from service.tasks.bisect.singlerows import WARNING, always_has_a_row
 from service.tasks.request import LONGEST_TEXT, TaskRequest, option
-from service.tasks.task import Context, Task
+from service.tasks.task import JUDGED, Context, Task
 
 ROWS_KEPT = 10
 
@@ -267,7 +267,7 @@ def run(request: BisectRequest, context: Context) -> Bisection:
         QueryError: the query means nothing, is not allowed, or fails for another reason than that a checkpoint cannot be read.
     """
     catalog = context.catalog
-    job = only_job(catalog, request.job)
+    job = context.job(request.job)
     databases = _between(tuple(reversed(job.databases)), request.start, request.end)
     # A look at the roots between two questions must not change what is asked.
     query = replace(
@@ -292,27 +292,6 @@ def run(request: BisectRequest, context: Context) -> Bisection:
         asked_all=request.check_all,
         warnings=(WARNING,) if always_has_a_row(request.sql) else (),
     )
-
-
-def only_job(catalog: Catalog, name: str | None) -> Job:
-    """Return the job of a name, or the only one.
-
-    Args:
-        catalog: the databases.
-        name: of the job; None for the only one.
-
-    Raises:
-        NoSuchJobError: there is no such job.
-        InvalidRequestError: no name is given, and there are several jobs.
-    """
-    if name is not None:
-        return catalog.job(name)
-    jobs = catalog.jobs()
-    if len(jobs) != 1:
-        known = ", ".join(f"{job.name} ({len(job.databases)})" for job in jobs[:_JOBS_LISTED])
-        more = f" and {len(jobs) - _JOBS_LISTED} more" if len(jobs) > _JOBS_LISTED else ""
-        raise InvalidRequestError(f"expected one job, found {len(jobs)}: {known}{more}", hint="name one: job")
-    return jobs[0]
 
 
 def _between(databases: Sequence[Database], start: str | None, end: str | None) -> tuple[Database, ...]:
@@ -398,7 +377,6 @@ def _none_can_be_read(questions: Sequence[Question]) -> QueryError:
 
 _CHECKPOINT = re.compile(r"chk-(\d{1,18})")
 _MOST_DIGITS = 19
-_JOBS_LISTED = 20
 
 
 def _title(job: Job) -> str:
@@ -476,4 +454,4 @@ def _question(question: Question, *, rows: bool = False) -> dict[str, Any]:
 
 _NAMES_SHOWN = 10
 _INDENT = "  "
-TASK = Task(request=BisectRequest, run=run, is_judged=True)
+TASK = Task(request=BisectRequest, run=run, exits=JUDGED)

@@ -1,4 +1,4 @@
-"""Reports of one savepoint → what is not fine in them, the worst first.
+"""Reports of one savepoint → what is not fine in them, the worst first; lines for the terminal, and a last one that says what to do.
 
 A report is of one state backend. The backend of the new job is not in a savepoint, so a check looks at both, unless it is told
 which one it is.
@@ -14,13 +14,17 @@ which one it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from doctor import CAUTIONS, CheckReport, OperatorVerdict, Outcome, Risk, Severity, Stage, StateVerdict
-from service.query.encode import counted
+from service.query.encode import counted, printable, wrapped_lines
 
+_INDENT = " " * 9
+# A change of many states has one message; a person reads it once.
+_NAMES_SHOWN = 20
 SAME_VALUES, OTHER_VALUES, FAILS, CANNOT_BE_TOLD, BAD_INPUT = range(5)
 
 
@@ -61,6 +65,11 @@ class Finding:
     def place(self) -> str:
         """The state and its operator."""
         return " › ".join(filter(None, (self.operator, self.state))) or "the savepoint"
+
+    def to_dict(self) -> dict[str, str]:
+        """Return what a reader must know of it."""
+        names = ("severity", "operator", "state", "outcome", "message", "remedy")
+        return {name: str(getattr(self, name)) for name in names if getattr(self, name)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +119,24 @@ class Findings:
         return _exit_code(self.worst)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as values that are JSON: the worst report, and all of them by their backends if there are several."""
-        found = _told(self.worst)
-        if len(self.reports) > 1:
-            found["backends"] = {report.backend: _told(report) for report in self.reports}
-        return found
+        """See `Outcome`: the worst report, and all of them by their backends if there are several."""
+        several = self.reports if len(self.reports) > 1 else ()
+        return _told(self.worst) | {"backends": {report.backend: _told(report) for report in several}}
+
+    def brief(self) -> dict[str, Any]:
+        """Return it as agents read it: what is not fine."""
+        told = _told(self.worst)
+        backends = {one.backend: one.outcome.value for one in self.reports} if len(self.reports) > 1 else {}
+        return {
+            "database": told["savepoint"],
+            **{name: told[name] for name in _BRIEF},
+            "findings": [finding.to_dict() for finding in findings_of(self.worst)],
+            "backends": backends,
+        }
+
+    def lines(self, width: int | None = None) -> Iterator[str]:
+        """See `Outcome`."""
+        return text_lines(self, width)
 
 
 def findings_of(report: CheckReport) -> list[Finding]:
@@ -329,6 +351,79 @@ def _order(stage: Stage | None) -> int:
     return len(Stage) if stage is None else stage.order
 
 
+def text_lines(findings: Findings, width: int | None = None) -> Iterator[str]:
+    """Yield the lines.
+
+    Args:
+        findings: of one check.
+        width: characters per line of the screen; None for lines of any length.
+    """
+    worst = findings.worst
+    yield printable(f"savepoint  {worst.savepoint}")
+    for one in worst.against:
+        yield printable(f"against    {one}")
+    if not worst.against:
+        yield "against    nothing: only the version of Flink is checked"
+    if findings.left_out:
+        yield f"backend    {worst.backend}, whose own files these are: {findings.left_out} does not read them"
+    yield ""
+    for report in (worst, *findings.others):
+        yield printable(_headline(report, findings))
+    for _, group in groupby(_merged(findings), key=lambda pair: _verdict(pair[0])):
+        yield ""
+        yield from _group_lines(list(group), width)
+    operators, states = fine_parts(worst)
+    if states or operators:
+        yield ""
+        yield f"{WORDS[Severity.FINE]:<{len(_INDENT)}}{counted(operators, 'operator')}, {counted(states, 'state')}"
+    yield ""
+    yield from wrapped_lines(f"What to do: {advice(worst)}.", "", width)
+
+
+def _headline(report: CheckReport, findings: Findings) -> str:
+    alike = findings.alike(report)
+    same = f"; {' and '.join(alike)} alike" if alike else ""
+    return f"{WORDS[report.severity]:<{len(_INDENT)}}{headline(report)}{same}"
+
+
+def _merged(findings: Findings) -> list[tuple[Finding, str]]:
+    """Return what is not fine with any backend, the worst first, each with the backend if it is not so with all."""
+    found: dict[Finding, list[str]] = {}
+    for report in findings.reports:
+        for finding in findings_of(report):
+            found.setdefault(finding, []).append(report.backend)
+    pairs = [
+        (finding, "" if len(backends) == len(findings.reports) else f"{' and '.join(backends)} only")
+        for finding, backends in found.items()
+    ]
+    return sorted(pairs, key=lambda pair: pair[0].rank)
+
+
+def _group_lines(group: Sequence[tuple[Finding, str]], width: int | None) -> Iterator[str]:
+    for finding, backends in group[:_NAMES_SHOWN]:
+        known = (WORDS[finding.severity].lower(), Severity.DOUBT.value, Severity.RISK.value)
+        facts = [
+            "" if finding.outcome in known else finding.outcome,
+            f"at {finding.stage.value}" if finding.stage else "",
+            finding.field_path or "",
+            backends,
+        ]
+        told = ", ".join(filter(None, facts))
+        line = f"{WORDS[finding.severity]:<{len(_INDENT)}}{finding.place}"
+        yield printable(f"{line}  ({told})" if told else line)
+    if len(group) > _NAMES_SHOWN:
+        yield f"{_INDENT}and {len(group) - _NAMES_SHOWN} more like this"
+    first = group[0][0]
+    if first.message:
+        yield from wrapped_lines(first.message, _INDENT, width)
+    if first.remedy:
+        yield from wrapped_lines(f"→ {first.remedy}", _INDENT, width)
+
+
+def _verdict(finding: Finding) -> tuple[object, ...]:
+    return finding.severity, finding.stage, finding.message, finding.remedy
+
+
 # In this order a person wants to know: what cannot be told may be worse than what is lost.
 _SEVERITIES = (
     Severity.FAILS,
@@ -350,3 +445,7 @@ STAGES = {
     Stage.SNAPSHOT: "at the next checkpoint",
 }
 """Stage → when it happens."""
+
+_BRIEF = ("against", "flink", "backend", "outcome", "severity", "loses_data", "headline", "advice")
+WORDS = {one: one.value if one is Severity.FINE else one.value.upper() for one in Severity}
+"""Severity → the word that begins its lines."""

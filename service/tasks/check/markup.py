@@ -12,6 +12,7 @@ from doctor import CheckReport, OperatorVerdict, Severity
 from service.query.encode import counted, printable
 from service.tasks.check.findings import (
     STAGES,
+    WORDS,
     Finding,
     Findings,
     advice,
@@ -22,7 +23,6 @@ from service.tasks.check.findings import (
     title_of,
     weight,
 )
-from service.tasks.check.text import WORDS
 
 
 def html_page(findings: Findings) -> str:

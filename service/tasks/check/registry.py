@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from anyio import CapacityLimiter, get_cancelled_exc_class, to_thread
 
@@ -28,8 +28,8 @@ from service.query.engines.workers.forks import start_process
 from service.query.engines.workers.pool import worker_memory_bytes
 from service.query.serving.elsewhere import KnownDatabase
 from service.query.serving.registry import slot_limits
+from service.tasks.check.process import CheckTask, ToldFindings, UploadedJar, told_findings
 from service.tasks.check.running import CheckRequest
-from service.tasks.check.task import CheckTask, UploadedJar, report_of
 from service.tasks.task import Context
 
 _RETRY_AFTER_S = 5
@@ -61,10 +61,10 @@ class Checks:
         """How many checks run or wait."""
         return self._open
 
-    async def report(
+    async def outcome(
         self, request: CheckRequest, context: Context, jar: bytes | None = None, jar_name: str = ""
-    ) -> dict[str, Any]:
-        """Return the report of a check, once its turn has come and it is done. A caller that is cancelled ends it.
+    ) -> ToldFindings:
+        """Return what a check finds, once its turn has come and it is done. A caller that is cancelled ends it.
 
         Args:
             request: the savepoint, and how it would be restored; databases are named in `against`.
@@ -89,15 +89,15 @@ class Checks:
         # They are looked up on the disk.
         database, against = await to_thread.run_sync(databases)
         try:
-            report = await self._in_turn(database, against, request, jar, jar_name)
+            found = await self._in_turn(database, against, request, jar, jar_name)
         except QueryError as error:
             self._notify("", error.code)
             raise
         except get_cancelled_exc_class():
             self._notify("", QueryCancelledError.code)
             raise
-        self._notify(report["outcome"], "")
-        return report
+        self._notify(found.report["outcome"], "")
+        return found
 
     async def _in_turn(
         self,
@@ -106,7 +106,7 @@ class Checks:
         request: CheckRequest,
         jar: bytes | None,
         jar_name: str,
-    ) -> dict[str, Any]:
+    ) -> ToldFindings:
         limits = self._settings.checks
         if self._open >= limits.running + limits.queued:
             raise TooManyChecksError("too many checks wait", retry_after_s=_RETRY_AFTER_S)
@@ -141,7 +141,7 @@ class Checks:
         jar: bytes | None,
         jar_name: str,
         ending: _Ending,
-    ) -> dict[str, Any]:
+    ) -> ToldFindings:
         with closing(task_folder(self._settings.storage.temp_directory)) as spill:
             uploaded = None
             if jar is not None:
@@ -158,7 +158,7 @@ class Checks:
             )
             return self._answered(task, ending)
 
-    def _answered(self, task: CheckTask, ending: _Ending) -> dict[str, Any]:
+    def _answered(self, task: CheckTask, ending: _Ending) -> ToldFindings:
         with start_process(
             "service.tasks.check.process", stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as process:
@@ -167,7 +167,7 @@ class Checks:
             try:
                 if self._is_ending:
                     raise _service_ending()
-                answer, _ = process.communicate(task.content(), timeout=self._settings.checks.timeout_s)
+                answer, _ = process.communicate(pickle.dumps(task), timeout=self._settings.checks.timeout_s)
             except subprocess.TimeoutExpired as error:
                 raise QueryTimeoutError(
                     f"the check was not done within {self._settings.checks.timeout_s:g} s",
@@ -181,8 +181,8 @@ class Checks:
         if ending.has_come:
             raise QueryCancelledError("the check was cancelled")
         try:
-            return report_of(answer)
-        except ValueError as error:
+            return told_findings(answer)
+        except (TypeError, ValueError) as error:
             code = process.returncode
             raise WorkerLostError(
                 f"the process of the check ended with code {code}",

@@ -9,8 +9,11 @@ import doctor
 from doctor import NEWEST_FLINK, Against, CheckReport, DoctorError, ValuesCheck, flink_version
 from readers import Savepoint
 from service.base.errors import InvalidRequestError
-from service.tasks.check.findings import Findings
+from service.tasks.check.findings import BAD_INPUT, CANNOT_BE_TOLD, Findings
+from service.tasks.check.junit import junit_text
+from service.tasks.check.markup import html_page
 from service.tasks.request import TaskRequest, option
+from service.tasks.task import Context, Document, Exits, Task
 
 # Those of `both`; ForSt is for jobs that ask for it.
 BACKENDS = ("hashmap", "rocksdb")
@@ -28,13 +31,16 @@ Note = Callable[[str, int], None]
 class CheckRequest(TaskRequest):
     """A savepoint to check, and how it would be restored."""
 
-    database: str | None = option("name or alias of the database; default: the newest", default=None)
+    database: str | None = option(
+        "name or alias of the database; default: the newest", default=None, old_name="savepoint"
+    )
     against: tuple[str, ...] = option(
         "The new job: a savepoint, a jar or folder of jars, a plan or a stateInfo file. A plan comes from Flink's REST API or "
         "is a compiled SQL plan. May be repeated; if not given, only the Flink version is checked.",
         default=(),
         metavar="X",
         longest=_LONGEST_PATH,
+        named="databases that are savepoints of the new job; none: only Flink's version is checked",
     )
     flink: str = option(
         "Flink that will restore it, such as 2.3 or 1.20.3.",
@@ -69,6 +75,26 @@ class CheckRequest(TaskRequest):
     def backends(self) -> tuple[str, ...]:
         """The backends to look at."""
         return BACKENDS if self.backend in (AUTO, BOTH) else (self.backend,)
+
+
+def run(request: CheckRequest, context: Context) -> Findings:
+    """Check a savepoint in this process.
+
+    Raises:
+        CatalogError, DatabaseNotFoundError: there is no such savepoint.
+        ReaderError: the savepoint, or what it is compared with, cannot be read.
+    """
+    database = context.database(request.database)
+    known = context.against(request.against)
+
+    told = f"checking {database.path}"
+
+    def note(state_name: str, entries: int) -> None:
+        nonlocal told
+        told = f"checking {database.path}: {state_name}, {entries:,} entries"
+
+    context.progress(lambda: told)
+    return findings_on(database.savepoint, known, request, database.uids, note)
 
 
 def findings_on(
@@ -120,3 +146,22 @@ def _named(report: CheckReport, uids: Mapping[str, str]) -> CheckReport:
         report,
         operators=tuple(replace(one, uid=one.uid or uids.get(one.operator_id)) for one in report.operators),
     )
+
+
+TASK = Task(
+    request=CheckRequest,
+    run=run,
+    documents={
+        "html": Document(suffixes=("html", "htm"), text=html_page),
+        "junit": Document(suffixes=("xml",), text=junit_text),
+    },
+    # Other codes would say that it restores, or fails.
+    exits=Exits(
+        failed=BAD_INPUT,
+        wrong_usage=BAD_INPUT,
+        unreadable=BAD_INPUT,
+        unexpected=CANNOT_BE_TOLD,
+        answers=frozenset(range(BAD_INPUT)),
+    ),
+    is_apart=True,
+)

@@ -1,23 +1,41 @@
-"""The rows of `diff('before', 'after')` → `Comparison` → JSON."""
+"""The rows of `diff('before', 'after')` → `Comparison` → JSON, and lines for people.
+
+| word | means |
+|---|---|
+| UNKNOWN | the rows of the state cannot be compared; the reason follows |
+| ADDED, REMOVED | only one savepoint has the state |
+| CHANGED | rows differ, or the type of the values |
+| same | nothing differs |
+
+Of each state three rows stand below it: `+` was added, `-` was removed, `~` was changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-from sqlglot import exp
 
 from catalog import Database
 from catalog.differences.summary import OffsetDifference, diff_facts
 from service.base.errors import QueryError, SavepointError
+from service.query.encode import age_text, counted, printable, size_text
 from service.query.sql.allowlist import DIFFERENCES
-from service.query.sql.parser import DIALECT
+from service.query.sql.literals import text_constant
 
 SAME = "same"
 _ONE_SIDED = ("added", "removed")
+_UNREADABLE = 3
+_INDENT = " " * 9
+_NAMES_SHOWN = 20
+_OFFSETS_SHOWN = 40
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+_SEVERITIES = {"removed": 1, "added": 2, "changed": 3}
+_UNKNOWN = "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +126,7 @@ class Comparison:
         offsets_error: why some offsets cannot be compared; None if they can.
         size_before, size_after: bytes of the savepoints.
         rows: a row for each state, as the query found it.
+        skipped: savepoints between the two that cannot be read, in sentences.
     """
 
     before: Database
@@ -119,6 +138,7 @@ class Comparison:
     size_before: int
     size_after: int
     rows: pa.Table
+    skipped: tuple[str, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -133,11 +153,17 @@ class Comparison:
         found = [*(state.error for state in self.states), self.offsets_error]
         return tuple(error for error in found if error is not None)
 
+    @property
+    def exit_code(self) -> int:
+        """See `Outcome`: 1 if something differs, 3 if something cannot be compared."""
+        return _UNREADABLE if self.errors else int(not self.is_equal)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as values that are JSON."""
+        """See `Outcome`."""
         return {
             "before": self.before.name,
             "after": self.after.name,
+            "is_equal": self.is_equal,
             "operators": [
                 _operator(list(states), self.moved)
                 for _, states in groupby(self.states, lambda state: state.operator_id)
@@ -145,7 +171,31 @@ class Comparison:
             "offsets": [asdict(offset) for offset in self.offsets],
             "offsets_error": self.offsets_error,
             "sizes": {"before": self.size_before, "after": self.size_after},
+            "skipped": list(self.skipped),
         }
+
+    def brief(self) -> dict[str, Any]:
+        """Return it as agents read it: only what differs; what cannot be compared comes first, then the states with most rows."""
+        differing = sorted(
+            (state for state in self.states if not state.is_equal),
+            key=lambda state: (state.error is None, -state.rows),
+        )
+        return {
+            "before": self.before.name,
+            "after": self.after.name,
+            "is_equal": self.is_equal,
+            "headline": headline(self),
+            "states": [_brief_state(state, self) for state in differing],
+            "offset_columns": list(_OFFSETS),
+            "offsets": [[getattr(one, name) for name in _OFFSETS] for one in self.offsets],
+            "offsets_error": self.offsets_error,
+            "size_before": self.size_before,
+            "size_after": self.size_after,
+        }
+
+    def lines(self, width: int | None) -> Iterator[str]:
+        """See `Outcome`."""
+        return text_lines(self, width, "--state {}".format)
 
 
 def summary_statement(before: str, after: str, operator_id: str | None = None) -> str:
@@ -219,15 +269,11 @@ def gone_or(error: QueryError, databases: Iterable[Database]) -> QueryError:
 
 
 def _call(*names: str) -> str:
-    return f"{DIFFERENCES}({', '.join(map(_text, names))})"
+    return f"{DIFFERENCES}({', '.join(map(text_constant, names))})"
 
 
 def _only(operator_id: str | None) -> str:
-    return "" if operator_id is None else f" WHERE operator_id = {_text(operator_id)}"
-
-
-def _text(name: str) -> str:
-    return exp.Literal.string(name).sql(DIALECT)
+    return "" if operator_id is None else f" WHERE operator_id = {text_constant(operator_id)}"
 
 
 def _place_of(offset: OffsetDifference) -> tuple[str, str, int]:
@@ -250,3 +296,146 @@ def _state(state: StateComparison) -> dict[str, Any]:
     made = asdict(state)
     del made["operator_id"], made["operator"]
     return made | {"samples": list(made["samples"])}
+
+
+def _brief_state(state: StateComparison, found: Comparison) -> dict[str, Any]:
+    """Return what differs in a state, without what does not."""
+    row: dict[str, Any] = {"operator": state.operator, "state": state.state_name}
+    row |= {name: getattr(state, name) for name in _BRIEF}
+    if state.has_other_type:
+        row |= {"type_before": state.type_before, "type_after": state.type_after}
+    if state.samples:
+        row["samples"] = [[one.change, one.identity, one.before, one.after] for one in state.samples]
+    if state.table_name is not None and state.change != SAME:
+        row["rows_sql"] = rows_statement(found.before.name, found.after.name, state.table_name)
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def text_lines(comparison: Comparison, width: int | None, more: Callable[[str], str]) -> Iterator[str]:
+    """Yield the lines.
+
+    Args:
+        comparison: of two savepoints.
+        width: characters per line of the screen, at which samples are cut; None for lines of any length.
+        more: returns what shows all rows of a table.
+    """
+    for line in _lines(comparison, more):
+        text = printable(line)
+        yield (
+            text
+            if width is None or len(text) <= width or not line.startswith(_INDENT)
+            else f"{text[: width - 1]}…"
+        )
+
+
+def headline(comparison: Comparison) -> str:
+    """Return what differs, in one sentence."""
+    differing = [state for state in comparison.states if state.change != SAME]
+    if comparison.is_equal:
+        return f"the same: {counted(len(comparison.states), 'state')}, no row differs"
+    counts = [
+        f"{total:,} {word}"
+        for word in ("changed", "added", "removed")
+        if (total := sum(getattr(state, word) or 0 for state in comparison.states))
+    ]
+    parts = [f"{len(differing)} of {counted(len(comparison.states), 'state')} differ"]
+    parts += [f"rows: {', '.join(counts)}"] if counts else []
+    parts += [f"{counted(len(comparison.offsets), 'offset')} moved"] if comparison.offsets else []
+    parts += [f"{len(comparison.errors)} cannot be compared"] if comparison.errors else []
+    return "; ".join(parts)
+
+
+def _lines(comparison: Comparison, more: Callable[[str], str]) -> Iterator[str]:
+    yield f"{'before':<{len(_INDENT)}}{_facts(comparison.before, comparison.size_before)}"
+    yield f"{'after':<{len(_INDENT)}}{_facts(comparison.after, comparison.size_after)}"
+    yield ""
+    yield headline(comparison)
+    for state in sorted(comparison.states, key=_rank):
+        if not state.is_equal:
+            yield ""
+            yield from _state_lines(state, more)
+    alike = [state.place for state in comparison.states if state.is_equal]
+    if alike and not comparison.is_equal:
+        others = f" and {len(alike) - _NAMES_SHOWN} more" if len(alike) > _NAMES_SHOWN else ""
+        yield ""
+        yield f"{SAME:<{len(_INDENT)}}{', '.join(alike[:_NAMES_SHOWN])}{others}"
+    if comparison.offsets or comparison.offsets_error:
+        yield ""
+        yield from _offset_lines(comparison)
+
+
+def _facts(database: Database, size_bytes: int) -> str:
+    made = database.created_at
+    facts = [
+        database.name,
+        f"{(database.kind or 'checkpoint').lower()} {database.checkpoint_id}",
+        "" if made is None else f"{age_text(made, datetime.now(UTC))} ({made:%Y-%m-%d %H:%M:%S} UTC)",
+        size_text(size_bytes),
+    ]
+    return ", ".join(filter(None, facts))
+
+
+def _rank(state: StateComparison) -> tuple[int, int]:
+    """Return the place of a state: first what is not known, then what is gone, then by the number of rows."""
+    return (0 if state.error else _SEVERITIES.get(state.change or "", 3)), -state.rows
+
+
+def _state_lines(state: StateComparison, more: Callable[[str], str]) -> Iterator[str]:
+    word = _UNKNOWN if state.error else (state.change or _UNKNOWN).upper()
+    yield f"{word:<{len(_INDENT)}}{'  '.join(filter(None, [state.place, _counts(state), _sizes(state)]))}"
+    if state.error:
+        yield f"{_INDENT}{' '.join(state.error.split())}"
+    if state.has_other_type:
+        yield f"{_INDENT}type {state.type_before} → {state.type_after}"
+    yield from (f"{_INDENT}{_sample(sample)}" for sample in state.samples)
+    left = state.rows - len(state.samples)
+    if state.samples and left > 0:
+        shown = "" if state.table_name is None else f": {more(state.table_name)}"
+        yield f"{_INDENT}and {counted(left, 'more row')}{shown}"
+
+
+def _counts(state: StateComparison) -> str:
+    counts = ((_SIGNS[word], getattr(state, word)) for word in ("added", "removed", "changed"))
+    return " ".join(f"{sign}{count:,}" for sign, count in counts if count)
+
+
+def _sizes(state: StateComparison) -> str:
+    sizes = [
+        size_text(size)
+        for size, is_there in (
+            (state.size_before, state.change != "added"),
+            (state.size_after, state.change != "removed"),
+        )
+        if is_there and size is not None
+    ]
+    return " → ".join(dict.fromkeys(sizes))
+
+
+def _sample(sample: Sample) -> str:
+    values = [value for value in (sample.before, sample.after) if value is not None]
+    if sample.change == "changed":
+        values = [sample.before or "NULL", sample.after or "NULL"]
+    shown = " → ".join(values)
+    return f"{_SIGNS[sample.change]} {': '.join(filter(None, (sample.identity, shown)))}"
+
+
+def _offset_lines(comparison: Comparison) -> Iterator[str]:
+    yield "offsets"
+    for offset in comparison.offsets[:_OFFSETS_SHOWN]:
+        place = " ".join(
+            str(part) for part in (offset.operator, offset.topic, offset.partition) if part is not None
+        )
+        before = "none" if offset.before is None else offset.before
+        after = "none" if offset.after is None else offset.after
+        moved = ""
+        if offset.before is not None and offset.after is not None:
+            moved = f"  ({offset.after - offset.before:+,})"
+        yield f"{_INDENT}{place}: {before} → {after}{moved}"
+    if comparison.offsets_error:
+        yield f"{_INDENT}not all are known: {' '.join(comparison.offsets_error.split())}"
+    if len(comparison.offsets) > _OFFSETS_SHOWN:
+        yield f"{_INDENT}and {len(comparison.offsets) - _OFFSETS_SHOWN} more"
+
+
+_OFFSETS = ("operator", "topic", "partition", "before", "after")
+_BRIEF = ("change", "added", "removed", "changed", "rows_before", "rows_after", "error")

@@ -14,26 +14,16 @@ import pyarrow.compute as pc
 from catalog import Database, Key, KeyedState, NotAKeyError, Predicate, keyed_states
 from catalog.differences.table import diff_table
 from readers import conform, json_text
-from service.query.encode.formats import JSON_TEXT
-from service.query.sql.types import Column, sql_type
 
 KEY_SCHEMA = pa.schema(
     [
-        ("operator", pa.string()),
-        ("state", pa.string()),
-        ("kind", pa.string()),
-        ("change", pa.string()),
-        ("namespace", pa.string()),
-        ("map_key", pa.string()),
+        *((name, pa.string()) for name in ("operator", "state", "kind", "change", "namespace", "map_key")),
         ("list_index", pa.int32()),
         ("value_before", pa.string()),
         ("value_after", pa.string()),
     ]
 )
-_JSON = frozenset({"namespace", "map_key", "value_before", "value_after"})
-KEY_COLUMNS = tuple(
-    Column(field.name, JSON_TEXT if field.name in _JSON else sql_type(field.type)) for field in KEY_SCHEMA
-)
+KEY_JSON = frozenset({"namespace", "map_key", "value_before", "value_after"})
 _TIMESTAMP = "timestamp"
 
 

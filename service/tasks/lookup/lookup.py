@@ -32,8 +32,7 @@ from catalog import (
 from readers import ReaderError, json_text
 from service.base.errors import QueryError, SavepointError, query_error_of
 from service.query.encode import FORMATS, counted, section_lines
-from service.query.encode.formats import JSON_TEXT
-from service.query.sql.types import Column, sql_type
+from service.query.encode.formats import columns_of
 from service.tasks.request import TaskRequest, option
 from service.tasks.task import Context, Task
 
@@ -44,9 +43,7 @@ _MOST_ROWS = 10_000
 _NOT_FOUND, _UNREADABLE = 1, 3
 _ANSWER = pa.schema([*((name, pa.string()) for name in ("database", "operator", "state", "kind")), *ENTRIES])
 _AS_JSON = frozenset({"namespace", "map_key", "value"})
-COLUMNS = tuple(
-    Column(field.name, JSON_TEXT if field.name in _AS_JSON else sql_type(field.type)) for field in _ANSWER
-)
+COLUMNS = columns_of(_ANSWER, _AS_JSON)
 _Failure = tuple[Database, str | None, QueryError]
 
 
@@ -311,4 +308,4 @@ def _scanned_example(_: Context, database: Database, state: KeyedState) -> str |
     return None
 
 
-TASK = Task(request=LookupRequest, run=run, columns=COLUMNS)
+TASK = Task(request=LookupRequest, run=run, has_rows=True, table="rows", json_columns=_AS_JSON)

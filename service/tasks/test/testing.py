@@ -16,7 +16,7 @@ from service.query.encode import counted
 from service.query.engines.registry import AUTO, choices
 from service.query.running.origin import sendable
 from service.tasks.request import TaskRequest, option
-from service.tasks.task import Context, Task
+from service.tasks.task import JUDGED, Context, Task
 from service.tasks.test.files import given_params, read_rules, read_text, with_params
 from service.tasks.test.results import KEPT, RuleResult, SavepointResult, Status
 from service.tasks.test.rules import Rule, Severity
@@ -293,4 +293,4 @@ class _Budget:
 
 
 _FEWER = "test fewer rules, or fewer savepoints; or select fewer columns"
-TASK = Task(request=TestRequest, run=run, is_judged=True)
+TASK = Task(request=TestRequest, run=run, exits=JUDGED)

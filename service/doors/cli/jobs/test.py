@@ -10,6 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,7 +23,7 @@ from service.base.errors import InvalidRequestError
 from service.base.settings import UNLIMITED
 from service.doors.cli.compile import log_compilation
 from service.doors.cli.options import BY_PATH, add_options, request_of
-from service.doors.cli.outcome import WrongUsageError, answered
+from service.doors.cli.outcome import WrongUsageError, ended
 from service.doors.cli.output import screen_width
 from service.doors.cli.parser import QUERY_SETTINGS, add_names, add_no_cache
 from service.doors.cli.progress import ProgressLine
@@ -30,7 +31,7 @@ from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import printable
 from service.query.engines.registry import open_engines
 from service.query.running.session import Session
-from service.tasks.task import Context
+from service.tasks.task import JUDGED, Context
 from service.tasks.test.errors import InvalidRulesError
 from service.tasks.test.files import SUFFIXES
 from service.tasks.test.markup import junit_text
@@ -61,7 +62,7 @@ def main(options: Namespace) -> int:
     if options.print_standard:
         print(standard_text().rstrip())
         return KEPT
-    return answered(_tested, options)
+    return ended(_tested, options, replace(JUDGED, unexpected=JUDGED.failed))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import argparse
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, Protocol
 
 from catalog import Catalog, CatalogError, Database
-from catalog.history import earlier_than
 from service.base.settings import Settings
 from service.doors.cli.options import request_of
-from service.doors.cli.outcome import INTERRUPTED, OK, WrongUsageError
+from service.doors.cli.outcome import INTERRUPTED, WrongUsageError, ended
 from service.doors.cli.output import suffix_format
 from service.doors.cli.parser import CommandParser, command_parsers
 from service.doors.cli.shell.view import View
+from service.doors.cli.sources import catalog_of, newest_of
 from service.doors.cli.task import answer
 from service.query.running.session import Session
 from service.tasks.registry import CLI, TASKS, tasks_at
@@ -68,21 +67,20 @@ def run_task(console: Console, name: str, words: Sequence[str]) -> None:
         options = parser.parse_args(["", *words], _preset(console, name))
     except SystemExit:
         return  # --help, which is shown
-    if name in TASKS:
-        task = TASKS[name].load()
-        if getattr(options, "job", "") is None:
-            options.job = _job(console)
-        code = answer(task, request_of(task.request, options), options, console.queries, console.settings)
-        # Of bisect and the like 1 is an answer.
-        if code and not task.is_judged:
-            raise ReportedError(code)
-        return
-    command = _COMMANDS[name]
-    command.place(console, options)
-    code = import_module(command.home).main(options)
+    task = TASKS[name].load()
+    if getattr(options, "job", "") is None:
+        options.job = _job(console)
+    catalog, names = _pair(console, options.after) if hasattr(options, "after") else (console.catalog, {})
+    queries = console.queries if catalog is console.catalog else None
+    asked = request_of(task.request, options, **names)
+
+    def run(options: Namespace) -> int:
+        return answer(task, asked, options, catalog, console.settings, queries)
+
+    code = ended(run, options, task.exits)
     if code == INTERRUPTED:
         raise KeyboardInterrupt
-    if code not in command.answers:
+    if code not in task.exits.answers:
         raise ReportedError(code)
 
 
@@ -138,62 +136,21 @@ def _job(console: Console) -> str | None:
     return next((job.name for job in console.catalog.jobs() if database in job.databases), None)
 
 
-class _Command:
-    """A use case that is not among `TASKS`: its command runs over catalogs in place of paths.
-
-    Args:
-        home: the module of the command.
-        place: sets them.
-        answers: the exit codes that are no failures.
-    """
-
-    def __init__(
-        self,
-        home: str,
-        place: Callable[[Console, Namespace], None],
-        answers: frozenset[int] = frozenset({OK}),
-    ) -> None:
-        self.home, self.place, self.answers = home, place, answers
-
-
-def _one(console: Console, options: Namespace) -> None:
-    options.path = Catalog.of([_database(console)])
-
-
-def _whole_job(console: Console, options: Namespace) -> None:
-    options.path = console.catalog
-    options.job = options.job or _job(console)
-
-
-def _two(console: Console, options: Namespace) -> None:
-    """Compare with another database, or with another path; without one with the savepoint before it in its job."""
+def _pair(console: Console, other: str | None) -> tuple[Catalog, dict[str, str]]:
+    """Return the chosen database and another one, or another path; without one that before it in its job."""
     after = _database(console)
-    other: str | None = options.after
-    options.after = Catalog.of([after])
+    names = {"after": after.name}
     if other is None:
-        earlier = earlier_than(after, console.catalog.jobs())
-        if not earlier:
-            raise WrongUsageError(f".diff: {after.name} is the first savepoint of its job: name another one")
-        options.before = Catalog.of([earlier[0]])
-        return
+        return console.catalog, names
     try:
-        options.before = Catalog.of([console.catalog.database(other)])
+        return console.catalog, {"before": console.catalog.database(other).name, **names}
     except CatalogError:
         if "/" not in other:
             raise
-        options.before = other
+    before = newest_of(catalog_of([other], console.options), "compared")
+    return Catalog.of([before, after]), {"before": before.name, **names}
 
 
-_COMMANDS: Mapping[str, _Command] = {
-    "check": _Command("service.doors.cli.check", _one, frozenset(range(4))),
-    "diff": _Command("service.doors.cli.diff", _two, frozenset({0, 1})),
-    "history": _Command("service.doors.cli.jobs.history", _whole_job),
-}
-_SUMMARIES = {
-    "check": "Check whether the savepoint restores in a job.",
-    "diff": "Show the differences to another savepoint.",
-    "history": "Show one key in all checkpoints of the job.",
-}
 # Their arguments are files and targets beside savepoints.
 _WITH_FILES = frozenset({"convert", "create", "export", "test", "write"})
 _ARGUMENTS = {
@@ -207,6 +164,6 @@ _ARGUMENTS = {
 
 def task_commands() -> Iterator[tuple[str, str, str]]:
     """Yield each use case of the shell: its name, its arguments, and what it does."""
-    summaries = _SUMMARIES | {name: task.summary for name, task in tasks_at(CLI) if name not in _WITH_FILES}
-    for name, summary in sorted(summaries.items()):
-        yield name, _ARGUMENTS.get(name, ""), summary
+    for name, task in sorted(tasks_at(CLI)):
+        if name not in _WITH_FILES:
+            yield name, _ARGUMENTS.get(name, ""), task.summary

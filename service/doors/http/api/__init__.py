@@ -13,11 +13,10 @@ In reading order:
     saved.py      /api/saved, GET /saved/…: queries with names and parameters, as links
     databases.py  /api/databases: the catalog
     jobs.py       /api/jobs: the databases by their jobs
-    diff.py       POST /api/diff: what differs between two savepoints
     keys.py       POST /api/databases/{database}/keys: a key as people write it → queries
-    checks.py     POST /api/checks: will a savepoint restore
+    checks.py     POST /api/checks/jar: will a savepoint restore in the job of a jar
     savepoints.py /api/savepoints: a script → a new savepoint
-    tasks.py      /api/xray, …: the use cases of `service.tasks`
+    tasks.py      /api/xray, /api/diff, …: the use cases of `service.tasks`
     triggers.py   /api/jobs/{job}/savepoints: savepoints that Flink takes; /api/flink
     health.py     GET /healthz, /readyz and /metrics
     docs.py       GET /docs

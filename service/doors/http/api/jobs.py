@@ -1,27 +1,17 @@
-"""`/api/jobs`: the databases by the jobs that wrote them, and the timeline of a key.
-
-The timeline asks one query a state, with the limits of all queries.
-"""
+"""`/api/jobs`: the databases by the jobs that wrote them."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from catalog import Catalog, Job
 from service.base.principal import Principal
-from service.base.process.waiting import found_in_thread
 from service.doors.http.api.state import ServiceState, State, Visible
-from service.doors.http.api.tasks import TaskBody, context_of, request_of, with_options
 from service.doors.http.api.triggers import LiveEntry, live_entry
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
-from service.query.running.group import QueryGroup
 from service.query.running.origin import sendable
-from service.query.serving.query import ended_on_disconnect
-from service.tasks.history.timeline import HistoryRequest, run
 
 router = APIRouter(prefix="/api/jobs", tags=["catalog"], responses=FAILURES)
 
@@ -64,68 +54,6 @@ def list_jobs(catalog: Visible, service: State, caller: Caller) -> JobList:
 def describe_job(job: str, catalog: Visible, service: State, caller: Caller) -> JobEntry:
     """Return a job."""
     return _entry(catalog.job(job), catalog, service, caller)
-
-
-@with_options(HistoryRequest, without=("job",))
-class TimelineBody(TaskBody):
-    """A key as a user writes it."""
-
-    timeout_s: float | None = Field(None, gt=0, description="seconds that each state may take")
-
-
-class EntryOfKey(BaseModel):
-    """An entry of a key."""
-
-    namespace: str | None = Field(description="JSON text")
-    map_key: str | None = Field(description="JSON text")
-    list_index: int | None
-    value: str | None = Field(description="JSON text")
-
-
-class PointEntry(BaseModel):
-    """What a state has of the key in one checkpoint."""
-
-    database: str
-    checkpoint_id: int | None
-    created_at: datetime | None
-    rows: list[EntryOfKey]
-    changed: bool = Field(description="whether the rows differ from those of the checkpoint before")
-    error: str | None = Field(description="why the checkpoint cannot be read")
-
-
-class TimelineEntry(BaseModel):
-    """What a state has of the key in all checkpoints."""
-
-    operator: str
-    state: str
-    kind: str
-    table_name: str = Field(description="the table in the history of the job")
-    is_cut: bool = Field(description="whether the key has more rows than these")
-    points: list[PointEntry] = Field(description="the oldest checkpoint first")
-
-
-class TimelineAnswer(BaseModel):
-    """The timelines of a key."""
-
-    job: str
-    key: str
-    states: list[TimelineEntry] = Field(
-        description="of the states that may have the key, whether or not they do"
-    )
-
-
-@router.post("/{job}/timeline")
-async def read_timeline(
-    job: str, body: TimelineBody, request: Request, service: State, caller: Caller
-) -> TimelineAnswer:
-    """Return what each state of a job has of a key in all its checkpoints."""
-    group = QueryGroup(service.queries.start)
-    asked = request_of(HistoryRequest, body, job=job)
-    source = request.headers.get("user-agent", "")
-    context = context_of(service, caller, source, group, timeout_s=body.timeout_s)
-    async with ended_on_disconnect(request):
-        timelines = await found_in_thread(lambda: run(asked, context), group.cancel)
-    return TimelineAnswer.model_validate(timelines.to_dict())
 
 
 def _entry(job: Job, catalog: Catalog, service: ServiceState, caller: Principal) -> JobEntry:

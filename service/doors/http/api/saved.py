@@ -28,10 +28,11 @@ from service.base.principal import Principal
 from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, with_formulas
 from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
 from service.doors.http.api.query import QueryBody
-from service.doors.http.api.state import Served, ServiceState, State, Visible
+from service.doors.http.api.state import ServiceState, State, Visible
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_saved
+from service.doors.served import Served
 from service.query.encode import FORMATS, split_suffix
 from service.query.running.origin import sendable
 from service.query.sql.parser import DIALECT

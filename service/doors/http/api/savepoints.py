@@ -20,10 +20,11 @@ from doctor import Severity
 from service.base.errors import ForbiddenError, InvalidRequestError, WriteNotFoundError
 from service.base.principal import Identity, Principal
 from service.doors.http.api.state import Everybody, ServiceState, State, check_operator
-from service.doors.http.api.tasks import TaskBody, request_of, with_options
+from service.doors.http.api.tasks import TaskBody
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody, error_body
 from service.doors.operations.logs import audit_kill_of_write
+from service.doors.served import request_of, with_options
 from service.query.engines.registry import HERE
 from service.query.running.run import QueryState
 from service.tasks.write.changes import Effect

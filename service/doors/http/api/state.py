@@ -10,39 +10,14 @@ from fastapi import Depends, Query, Request
 from catalog import Catalog
 from service.base.errors import ForbiddenError
 from service.base.principal import Principal
-from service.base.settings import Settings
 from service.doors.http.auth.gate import Caller
 from service.doors.operations.metrics import Metrics
+from service.doors.served import Served
 from service.query.engines.workers import WorkerEngine
-from service.query.serving.registry import Queries
 from service.query.serving.starts import QueryStarts
-from service.tasks.check.registry import Checks
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.triggers import Triggers
-from service.tasks.saved.store import SavedQueries
 from service.tasks.write.serving.compilation import Compilation
-from service.tasks.write.serving.registry import Writes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """The objects that answer questions, in a service or without one.
-
-    Attributes:
-        settings: the limits.
-        catalog: the databases.
-        queries: the queries over them.
-        checks: the checks of clients.
-        saved: the saved queries.
-        writes: the savepoints that clients write, and their previews.
-    """
-
-    settings: Settings
-    catalog: Catalog
-    queries: Queries
-    checks: Checks
-    saved: SavedQueries
-    writes: Writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

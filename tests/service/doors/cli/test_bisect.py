@@ -209,7 +209,7 @@ def test_several_jobs_must_be_told_apart(root: Path, bisect: _Command) -> None:
     code, _, errors = bisect()
 
     assert code == 2
-    assert "expected one job, found 2: " in errors
+    assert "--job: expected one, found 2 (name one of them: " in errors
     assert "__other (3)" in errors
     assert _short(bisect.json("--job", JOB)) == (0, "found", "chk-9", "chk-8")
 

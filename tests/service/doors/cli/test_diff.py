@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import savepointdb
 from service.cli import main
 from tests.support.differing import BEFORE, ROWS
+from tests.support.retained import changed
 
 
 def diff(*words: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -43,6 +45,20 @@ def test_the_summary_says_which_states_differ_and_how(
     ]
     assert any(line.startswith("same     mod7-no-uid › seen") for line in lines)
     assert lines[-2:] == ["offsets", "         source words 2: 36445 → 24000  (-12,445)"]
+
+
+def test_samples_of_many_rows_say_what_shows_all_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = "UPDATE aggregate__count SET value = value + 1"
+    after = changed(tmp_path / "after", script)
+
+    code, out, _ = diff(BEFORE, after, capsys=capsys)
+
+    assert code == 1
+    assert "and 997 more rows: --state aggregate__count\n" in out
+    shown = repr(savepointdb.diff(BEFORE, after))
+    assert 'and 997 more rows: .rows("aggregate__count")' in shown
 
 
 @pytest.mark.slow
@@ -140,7 +156,7 @@ def test_of_a_folder_the_newest_is_compared(capsys: pytest.CaptureFixture[str]) 
     assert "chk-2" in out.splitlines()[1]
     assert out.splitlines()[2:] == both[1].splitlines()[2:]
     assert alone[0] == 2
-    assert "expected AFTER, or a folder with two savepoints of one job" in alone[2]
+    assert "there is no savepoint before 'chk-1' in its job that can be read (name the savepoint" in alone[2]
 
 
 @pytest.mark.slow

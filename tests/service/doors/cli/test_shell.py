@@ -470,7 +470,7 @@ def test_answers_of_use_cases_go_where_those_of_statements_go(
         (".lookup nothing", 1, "no state has the key 'nothing'"),
         (".check --backend x", 2, ".check: argument --backend: invalid choice: 'x'"),
         (".check --against /nothing/there", 4, "/nothing/there"),
-        (".diff", 2, ".diff: native is the first savepoint of its job: name another one"),
+        (".diff", 2, "there is no savepoint before 'native' in its job that can be read"),
         (".diff nativ", 1, "there is no database 'nativ' (did you mean \"native\"?)"),
         (".xray --nothing", 2, ".xray: unrecognized arguments: --nothing"),
     ],

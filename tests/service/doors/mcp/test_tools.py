@@ -29,11 +29,11 @@ TOOLS = [
     "describe_database",
     "describe_table",
     "query",
-    "diff",
-    "history",
-    "check",
     "preview_write",
     "bisect",
+    "check",
+    "diff",
+    "history",
     "inspect",
     "lookup_key",
     "test",
@@ -127,7 +127,7 @@ def test_results_are_as_their_schemas_say(agent: Agent) -> None:
         }
     ]
     assert told["diff"]["is_equal"]
-    assert "no state of the job has the key" in told["history"]["notes"][0]
+    assert "no state of job native has the key" in told["history"]["notes"][0]
 
 
 def test_a_key_of_another_job_than_the_newest_one_is_found(tmp_path: Path) -> None:

@@ -101,7 +101,6 @@ def test_one_operator_alone(client: httpx.Client) -> None:
     [
         ({"before": "before", "after": "afte"}, 404, "DATABASE_NOT_FOUND"),
         ({"before": "before", "after": "after", "operator": "agregate"}, 404, "TABLE_NOT_FOUND"),
-        ({"before": "before"}, 400, "INVALID_REQUEST"),
         ({"before": "before", "after": "after", "max_byte": 1}, 400, "INVALID_REQUEST"),
         ({"before": "before", "after": "after", "max_bytes": 10}, 413, "LIMIT_EXCEEDED"),
     ],

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import (
-    Catalog,
     Database,
     HistoryDatabase,
     Job,
@@ -26,18 +25,20 @@ from catalog import (
 from catalog.history import DATABASE, HistoryTable
 from readers import ReaderError
 from service.base.errors import InvalidRequestError, query_error_of
+from service.query.encode import counted, section_lines
 from service.query.sql.edits import quoted
 from service.query.sql.literals import condition_of, text_constant
 from service.tasks.request import TaskRequest, option
-from service.tasks.task import Context
+from service.tasks.task import Context, Exits, Task
 
 # A map or a list of one key may have any number of entries in each checkpoint.
 _MOST_ROWS = 10_000
-_LISTED = 10
 _ENTRY = ("namespace", "map_key", "list_index")
 
 _STATES_LISTED = 5
 _LONGEST_KEY = 100_000
+_MOST_ENTRIES = 5
+_JSON = frozenset({"namespace", "map_key", "value"})
 
 Entry = dict[str, Any]
 
@@ -137,39 +138,71 @@ class KeyTimelines:
     """The timelines of a key.
 
     Attributes:
-        job: the name of the job.
+        job: the job.
         key: as it was given.
         states: of all states that may have the key, whether or not they do.
         misses: why the text is no key of other states, though it is like one; each with the operator.
     """
 
-    job: str
+    job: Job
     key: str
     states: tuple[StateTimeline, ...]
     misses: tuple[str, ...] = ()
 
+    @property
+    def rows(self) -> pa.Table:
+        """A row for each entry in each checkpoint; a checkpoint without an entry, or that cannot be read, has one row."""
+        nothing: Entry = dict.fromkeys(("namespace", "map_key", "list_index", "value"))
+        rows = [
+            {
+                **{name: getattr(state, name) for name in _OF_STATE},
+                **{name: getattr(point, name) for name in _OF_POINT},
+                **entry,
+                "error": point.error,
+            }
+            for state in self.states
+            if state.has_rows
+            for point in state.points
+            for entry in point.rows or (nothing,)
+        ]
+        return pa.Table.from_pylist(rows, schema=_ROWS)
+
+    @property
+    def folded(self) -> pa.Table:
+        """A row for each run of checkpoints with the same entries, the oldest first."""
+        rows = [row for state in self.states if state.has_rows for row in _folded(state)]
+        return pa.Table.from_pylist(rows, schema=_FOLDED)
+
+    @property
+    def exit_code(self) -> int:
+        """See `Outcome`: 1 if no checkpoint has the key."""
+        return int(not any(state.has_rows for state in self.states))
+
     def to_dict(self) -> dict[str, Any]:
-        """Return them as values that are JSON."""
-        return {"job": self.job, "key": self.key, "states": [state.to_dict() for state in self.states]}
+        """See `Outcome`."""
+        return {"job": self.job.name, "key": self.key, "states": [state.to_dict() for state in self.states]}
 
+    @property
+    def _nothing(self) -> str:
+        """Why there are no rows."""
+        reasons = f": {', or '.join(self.misses)}" if self.misses else ""
+        return f"no state of job {self.job.name} has the key {self.key!r:.200}{reasons}"
 
-def chosen_job(catalog: Catalog, name: str | None) -> Job:
-    """Return the job of a name; the only one if there is no name.
+    def brief(self) -> dict[str, Any]:
+        """Return it as agents read it: checkpoints in which nothing changed are one row."""
+        rows = [list(row.values()) for row in self.folded.to_pylist()]
+        names = {"job": self.job.name, "history": self.job.history, "key": self.key}
+        missed = [f"{self._nothing}; lookup_key shows what keys look like"] if self.exit_code else []
+        return {**names, "columns": _FOLDED.names, "rows": rows, "notes": missed}
 
-    Raises:
-        InvalidRequestError: there are several jobs, and none is named.
-        CatalogError: there is no such job, or several have this title.
-    """
-    if name is not None:
-        return catalog.job(name)
-    jobs = catalog.jobs()
-    if len(jobs) != 1:
-        listed = ", ".join(job.name for job in jobs[:_LISTED])
-        more = f" and {len(jobs) - _LISTED} more" if len(jobs) > _LISTED else ""
-        raise InvalidRequestError(
-            f"expected the folder of one job, found {len(jobs)}", hint=f"name one of them: {listed}{more}"
-        )
-    return jobs[0]
+    def lines(self, width: int | None) -> Iterator[str]:
+        """See `Outcome`."""
+        if self.exit_code:
+            yield self._nothing
+            return
+        count = counted(len(self.job.databases), "checkpoint")
+        yield f"{self.key} in job {self.job.name}: {count}; schema of its history: {self.job.history}"
+        yield from section_lines(self.folded, {name: name for name in _FOLDED.names}, width)
 
 
 def run(request: HistoryRequest, context: Context) -> KeyTimelines:
@@ -181,7 +214,7 @@ def run(request: HistoryRequest, context: Context) -> KeyTimelines:
         QueryError: a statement fails.
         ReaderError: no checkpoint can be read.
     """
-    job = chosen_job(context.catalog, request.job)
+    job = context.job(request.job)
     history = context.catalog.history(job)
     databases = job.databases[: request.last]
     checkpoints = [_checkpoint(database) for database in databases]
@@ -200,9 +233,13 @@ def run(request: HistoryRequest, context: Context) -> KeyTimelines:
             f"WHERE {' AND '.join([condition, *facts, f'{DATABASE} IN ({among})'])}"
         )
         states.append(_timeline(state, history, checkpoints, context, sql))
-    return KeyTimelines(
-        job=job.name, key=request.key, states=tuple(states), misses=tuple(dict.fromkeys(misses))
-    )
+    lacking = {f"{point.database}: {point.error}" for one in states for point in one.points if point.error}
+    for text in sorted(lacking):
+        context.warn(f"not all of it can be read: {text}")
+    for one in states:
+        if one.is_cut:
+            context.warn(f"{one.table_name} has more rows of the key than are shown")
+    return KeyTimelines(job=job, key=request.key, states=tuple(states), misses=tuple(dict.fromkeys(misses)))
 
 
 def _wanted(job: Job, request: HistoryRequest, states: Sequence[KeyedState]) -> list[KeyedState]:
@@ -338,3 +375,64 @@ def _place(entry: Entry) -> tuple[str, str, int, str]:
         -1 if index is None else index,
         entry["value"] or "",
     )
+
+
+def _folded(state: StateTimeline) -> Iterator[dict[str, Any]]:
+    for run in _runs(state.points):
+        first, last = run[0], run[-1]
+        yield {
+            "operator": state.operator,
+            "state": state.state,
+            "checkpoints": first.folder if first is last else f"{first.folder} … {last.folder}",
+            "since": None if first.created_at is None else f"{first.created_at:%Y-%m-%d %H:%M:%S}",
+            "value": f"cannot be read: {first.error}" if first.error else _value(first.rows),
+        }
+
+
+def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
+    """Yield the checkpoints that follow each other and have the same entries, or cannot be read for the same reason."""
+    run: list[Point] = []
+    for point in points:
+        if run and (point.changed or point.error != run[-1].error):
+            yield run
+            run = []
+        run.append(point)
+    if run:
+        yield run
+
+
+def _value(rows: Sequence[Entry]) -> str:
+    if not rows:
+        return "no row"
+    shown = ", ".join(map(_entry, rows[:_MOST_ENTRIES]))
+    more = len(rows) - _MOST_ENTRIES
+    return shown if more <= 0 else f"{shown} and {counted(more, 'more row')}"
+
+
+def _entry(entry: Entry) -> str:
+    index = entry["list_index"]
+    places = (entry["namespace"], entry["map_key"], None if index is None else f"[{index}]")
+    place = " ".join(text for text in places if text is not None)
+    value = "NULL" if entry["value"] is None else str(entry["value"])
+    return f"{place}: {value}" if place else value
+
+
+_OF_STATE = ("operator", "state", "kind")
+_OF_POINT = ("database", "checkpoint_id", "created_at", "changed")
+_FOLDED = pa.schema([(name, pa.string()) for name in ("operator", "state", "checkpoints", "since", "value")])
+_ROWS = pa.schema(
+    [
+        *((name, pa.string()) for name in (*_OF_STATE, "database")),
+        ("checkpoint_id", pa.int64()),
+        ("created_at", pa.timestamp("us", "UTC")),
+        ("changed", pa.bool_()),
+        ("namespace", pa.string()),
+        ("map_key", pa.string()),
+        ("list_index", pa.int32()),
+        ("value", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+TASK = Task(
+    request=HistoryRequest, run=run, has_rows=True, table="folded", json_columns=_JSON, exits=Exits(failed=2)
+)

@@ -1,0 +1,317 @@
+"""The outcomes of use cases as a session shows them, with rows as data frames."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+import pyarrow as pa
+
+from doctor import CheckReport, OperatorVerdict
+from savepointdb.answer import Answer
+from savepointdb.display import TitledList, html_list
+from savepointdb.errors import translated
+from savepointdb.processes import OpenSavepoints
+from savepointdb.values import to_pandas, to_polars
+from service.base.errors import QueryError
+from service.query.encode import printable
+from service.query.encode.formats import columns_of
+from service.query.running.request import QueryRequest
+from service.tasks.bisect.bisection import Bisection, Question, question_line
+from service.tasks.check.findings import Findings
+from service.tasks.check.markup import html_part
+from service.tasks.diff.comparison import Comparison, headline, rows_statement, text_lines
+from service.tasks.diff.running import Compared, comparison_by
+from service.tasks.history import KeyTimelines, StateTimeline
+from service.tasks.task import Found
+from service.tasks.test.markup import junit_text
+from service.tasks.test.results import RuleResult, SavepointResult
+from service.tasks.test.testing import RunReport
+from service.tasks.test.text import savepoint_lines
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+_MORE = '.rows("{}")'.format
+
+
+class Rows:
+    """The rows of a table of an outcome.
+
+    Args:
+        table: the rows.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def arrow(self) -> pa.Table:
+        """Return them as an Arrow table."""
+        return self._table
+
+    def df(self) -> pandas.DataFrame:
+        """Return them as a data frame of pandas.
+
+        Raises:
+            MissingPackageError: pandas is not installed.
+        """
+        return to_pandas(columns_of(self._table.schema), self._table)
+
+    def pl(self) -> polars.DataFrame:
+        """Return them as a data frame of polars.
+
+        Raises:
+            MissingPackageError: polars is not installed.
+        """
+        return to_polars(columns_of(self._table.schema), self._table)
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class TaskResult(TitledList, Generic[Found]):
+    """The outcome of a use case.
+
+    Args:
+        outcome: what was found.
+    """
+
+    def __init__(self, outcome: Found) -> None:
+        self._outcome = outcome
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command of this name."""
+        return self._outcome.exit_code
+
+    @property
+    def tables(self) -> Mapping[str, Rows]:
+        """Its tables, by name; empty if it has none."""
+        return {name: Rows(table) for name, table in getattr(self._outcome, "tables", {}).items()}
+
+    def __getitem__(self, name: str) -> Rows:
+        return self.tables[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values that are JSON, as every door sends them."""
+        return self._outcome.to_dict()
+
+    def _lines(self) -> list[str]:
+        first, *rest = self._outcome.lines(shutil.get_terminal_size().columns)
+        return [f"savepointdb: {first}", *rest]
+
+
+class RowsResult(TaskResult[Found], Rows):
+    """The outcome of a use case that has rows; `tables` has them with the types of each table."""
+
+    def __init__(self, outcome: Found) -> None:
+        TaskResult.__init__(self, outcome)
+        rows: Any = outcome
+        Rows.__init__(self, rows.rows)
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class CheckResult(TaskResult[Findings]):
+    """What a restore will do; its `exit_code`: 0 same values, 1 other values, 2 fails, 3 cannot be told."""
+
+    @property
+    def outcome(self) -> str:
+        """`restores`, `fails` or `unknown`."""
+        return self.report.outcome.value
+
+    @property
+    def stage(self) -> str | None:
+        """The step that fails: `graph`, `restore`, `register`, `access`, `snapshot`; None if none does."""
+        return None if self.report.stage is None else self.report.stage.value
+
+    @property
+    def loses_data(self) -> bool:
+        """True if it restores, and values are lost, changed or no longer read."""
+        return self.report.loses_data
+
+    @property
+    def operators(self) -> tuple[OperatorVerdict, ...]:
+        """The verdicts of the operators, each with those of its `states`."""
+        return self.report.operators
+
+    @property
+    def report(self) -> CheckReport:
+        """The whole report; of several backends that of the worst."""
+        return self._outcome.worst
+
+    def _repr_html_(self) -> str:
+        return html_part(self._outcome)
+
+
+class TestResult(TaskResult[RunReport]):
+    """Which rules hold; its `exit_code`: 0 passed, 1 a violation, 2 an error of a rule, 3 something cannot be read."""
+
+    # To pytest a class of this name would be a test.
+    __test__: ClassVar[bool] = False
+
+    @property
+    def passed(self) -> bool:
+        """True if every rule could be tested, and none of the severity that fails is violated."""
+        return self.exit_code == 0
+
+    @property
+    def savepoints(self) -> tuple[SavepointResult, ...]:
+        """The results of each savepoint: its `results`, one for each rule or rule and state, or its `error`."""
+        return self._outcome.savepoints
+
+    @property
+    def violations(self) -> tuple[RuleResult, ...]:
+        """The violations of any severity: each with its `rule`, `table`, `message` and first `rows`."""
+        return tuple(one for _, one in self._outcome.violations)
+
+    def to_junit(self) -> str:
+        """Return everything as XML as JUnit writes it."""
+        return junit_text(self._outcome)
+
+    def _lines(self) -> list[str]:
+        lines = [f"savepointdb: {self._outcome.summary}"]
+        for one in self._outcome.savepoints:
+            lines += savepoint_lines(one, self._outcome.fail_on)
+        return lines
+
+
+class KeyHistory(RowsResult[KeyTimelines]):
+    """What each state of a job has of a key in each checkpoint; its rows have `checkpoint_id`, `created_at` and `changed`."""
+
+    @property
+    def job(self) -> str:
+        """The name of the job."""
+        return self._outcome.job.name
+
+    @property
+    def states(self) -> tuple[StateTimeline, ...]:
+        """The states that have the key in any checkpoint, each with its `points`, the oldest checkpoint first."""
+        return tuple(state for state in self._outcome.states if state.has_rows)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row for each entry in each checkpoint, as `arrow` does."""
+        return self.arrow()
+
+
+class BisectResult(TaskResult[Bisection]):
+    """What a bisection found."""
+
+    @property
+    def outcome(self) -> str:
+        """`found`; `oldest` if all that were asked have a row, so that it may be older; `none` if the newest has none."""
+        return self._outcome.outcome
+
+    @property
+    def first(self) -> str | None:
+        """The name of the first checkpoint with a row; None if there is none."""
+        return None if self._outcome.first is None else self._outcome.first.database.name
+
+    @property
+    def last(self) -> str | None:
+        """The name of the last checkpoint without a row before it, or of the newest if none has one; None if there is none."""
+        return None if self._outcome.last is None else self._outcome.last.database.name
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The first rows of the first checkpoint that has some."""
+        first = self._outcome.first
+        return [] if first is None or first.rows is None else list(first.rows.batch.to_pylist())
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The checkpoints that were asked, in this order, each with its `reply`, `rows` and `error`."""
+        return self._outcome.questions
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The names of checkpoints that are gone or broken, and were left out."""
+        return tuple(one.database.name for one in self._outcome.unreadable)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the answer may mean nothing: the query has a row for every checkpoint."""
+        return self._outcome.warnings
+
+    def _lines(self) -> list[str]:
+        title, *rest = self._outcome.conclusion()
+        asked = (question_line(number, one) for number, one in enumerate(self._outcome.questions, start=1))
+        return [f"savepointdb: {title}", *asked, *rest]
+
+
+class DiffResult:
+    """What differs between two databases. It holds the connection open that made it.
+
+    Args:
+        opened: runs statements.
+        compared: the databases.
+        timeout_s: seconds that each statement may take; None for no limit.
+    """
+
+    def __init__(self, opened: OpenSavepoints, compared: Compared, timeout_s: float | None = None) -> None:
+        self._opened = opened
+        self._compared = compared
+        self._timeout_s = timeout_s
+        self._summary: Comparison | None = None
+
+    @property
+    def summary(self) -> Comparison:
+        """All of it in numbers: `states`, each with counts, types, sizes and samples; `offsets` that moved; `sizes`. Made once.
+
+        Raises:
+            SavepointError: a savepoint cannot be read.
+        """
+        if self._summary is None:
+            with translated():
+                context = self._opened.context(timeout_s=self._timeout_s)
+                self._summary = comparison_by(self._compared, context)
+        return self._summary
+
+    @property
+    def is_equal(self) -> bool:
+        """True if no state, row or offset differs.
+
+        Raises:
+            SavepointError: a savepoint cannot be read.
+        """
+        return self.summary.is_equal
+
+    def rows(self, table: str) -> Answer:
+        """Return the rows of a table that differ: `change`, what each is of, and its values before and after.
+
+        Args:
+            table: the name of a table, such as `aggregate__count`, `timers` or `source_offsets`.
+        """
+        statement = rows_statement(self._compared.before.name, self._compared.after.name, table)
+        return Answer(
+            self._opened, QueryRequest(sql=statement, timeout_s=self._timeout_s, source="savepointdb")
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as values that are JSON.
+
+        Raises:
+            SavepointError: a savepoint cannot be read.
+        """
+        return self.summary.to_dict()
+
+    def __repr__(self) -> str:
+        # A session shows what it is given, an error of it included.
+        try:
+            lines = list(text_lines(self.summary, shutil.get_terminal_size().columns, _MORE))
+        except QueryError as error:
+            return f"{type(error).__name__}: {error}"
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str | None:
+        try:
+            summary = self.summary
+        except QueryError:
+            return None
+        return html_list(headline(summary), map(printable, text_lines(summary, None, _MORE)))
