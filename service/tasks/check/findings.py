@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 from doctor import CAUTIONS, CheckReport, OperatorVerdict, Outcome, Risk, Severity, Stage, StateVerdict
@@ -25,6 +24,7 @@ from service.query.encode import counted, printable, wrapped_lines
 _INDENT = " " * 9
 # A change of many states has one message; a person reads it once.
 _NAMES_SHOWN = 20
+_PLACES_SHOWN = 3
 SAME_VALUES, OTHER_VALUES, FAILS, CANNOT_BE_TOLD, BAD_INPUT = range(5)
 
 
@@ -369,9 +369,13 @@ def text_lines(findings: Findings, width: int | None = None) -> Iterator[str]:
     yield ""
     for report in (worst, *findings.others):
         yield printable(_headline(report, findings))
-    for _, group in groupby(_merged(findings), key=lambda pair: _verdict(pair[0])):
+    groups: dict[tuple[object, ...], list[tuple[Finding, str]]] = {}
+    for finding, backends in _merged(findings):
+        groups.setdefault(_verdict(finding, backends), []).append((finding, backends))
+    for group in groups.values():
         yield ""
-        yield from _group_lines(list(group), width)
+        is_doubt = group[0][0].severity is Severity.DOUBT and len(group) > 1
+        yield from _doubt_lines(group, width) if is_doubt else _group_lines(group, width)
     operators, states = fine_parts(worst)
     if states or operators:
         yield ""
@@ -414,13 +418,39 @@ def _group_lines(group: Sequence[tuple[Finding, str]], width: int | None) -> Ite
     if len(group) > _NAMES_SHOWN:
         yield f"{_INDENT}and {len(group) - _NAMES_SHOWN} more like this"
     first = group[0][0]
-    if first.message:
-        yield from wrapped_lines(first.message, _INDENT, width)
-    if first.remedy:
-        yield from wrapped_lines(f"→ {first.remedy}", _INDENT, width)
+    yield from _reason_lines(first.message, first.remedy, width)
 
 
-def _verdict(finding: Finding) -> tuple[object, ...]:
+def _doubt_lines(group: Sequence[tuple[Finding, str]], width: int | None) -> Iterator[str]:
+    """Yield the doubts of one rule: a count, the first places, and what their messages have in common."""
+    first, backends = group[0]
+    places = list(dict.fromkeys(finding.place for finding, _ in group))
+    shown = ", ".join(places[:_PLACES_SHOWN])
+    more = f" and {len(places) - _PLACES_SHOWN:,} more" if len(places) > _PLACES_SHOWN else ""
+    told = f"  ({backends})" if backends else ""
+    yield printable(
+        f"{WORDS[first.severity]:<{len(_INDENT)}}{counted(len(group), 'doubt')}: {shown}{more}{told}"
+    )
+    yield from _reason_lines(_shared([finding.message for finding, _ in group]), first.remedy, width)
+
+
+def _reason_lines(message: str, remedy: str, width: int | None) -> Iterator[str]:
+    if message:
+        yield from wrapped_lines(message, _INDENT, width)
+    if remedy:
+        yield from wrapped_lines(f"→ {remedy}", _INDENT, width)
+
+
+def _shared(messages: Sequence[str]) -> str:
+    """Return what all messages say behind the names of their cases; the first message if they share no such part."""
+    ends = {message.partition(": ")[2] for message in messages}
+    return messages[0] if len(set(messages)) == 1 or len(ends) > 1 else ends.pop() or messages[0]
+
+
+def _verdict(finding: Finding, backends: str) -> tuple[object, ...]:
+    """Return what findings have in common that are shown together; the doubts of one rule are one."""
+    if finding.severity is Severity.DOUBT and finding.rule:
+        return finding.severity, finding.rule, finding.remedy, backends
     return finding.severity, finding.stage, finding.message, finding.remedy
 
 

@@ -100,6 +100,37 @@ def test_the_worst_comes_first_and_the_last_line_says_what_to_do() -> None:
     ]
 
 
+def test_doubts_of_one_cause_are_one_line_with_a_count() -> None:
+    doubts = [
+        replace(
+            FINE,
+            state_name=f"state-{number}",
+            severity=Severity.DOUBT,
+            risks=(
+                Risk(
+                    rule="jar-declaration-unseen",
+                    severity=Severity.DOUBT,
+                    message=f"state-{number} of orders: no call of the jar declares the state",
+                    remedy="compare with a savepoint",
+                ),
+            ),
+        )
+        for number in range(17)
+    ]
+    found = Findings.of([report(*doubts)])
+    lines = list(text_lines(found))
+
+    start = lines.index("") + 3
+    assert lines[start : start + 4] == [
+        "DOUBT    17 doubts: orders › state-0, orders › state-1, orders › state-2 and 14 more",
+        "         no call of the jar declares the state",
+        "         → compare with a savepoint",
+        "",
+    ]
+    states = found.to_dict()["operators"][0]["states"]
+    assert [state["risks"][0]["message"] for state in states] == [doubt.risks[0].message for doubt in doubts]
+
+
 def test_states_with_one_verdict_are_told_together() -> None:
     states = [replace(FAILING, state_name=f"state-{number}") for number in range(25)]
     lines = list(text_lines(Findings.of([report(*states, outcome=Outcome.FAILS)])))
