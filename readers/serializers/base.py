@@ -175,6 +175,15 @@ class OpaqueSerializer(Serializer):
         return hash(self.java_class)
 
 
+def nodes(tree: Any) -> Iterator[Serializer]:
+    """Yield the serializers of a type tree, innermost first."""
+    parts = tree if isinstance(tree, tuple) else _attributes(tree).values()
+    for part in parts:
+        yield from nodes(part)
+    if isinstance(tree, Serializer):
+        yield tree
+
+
 def rebuild(serializer: Serializer, change: Callable[[Serializer], Serializer]) -> Serializer:
     """Return a type tree whose serializers went through `change`, innermost first; the same one if nothing changed."""
     return _rebuild(serializer, change)  # type: ignore[no-any-return]  # a serializer stays one
@@ -185,9 +194,15 @@ def _rebuild(node: Any, change: Callable[[Serializer], Serializer]) -> Any:
     if isinstance(node, tuple):
         items = tuple(_rebuild(item, change) for item in node)
         return items if any(new is not old for new, old in zip(items, node, strict=True)) else node
-    if is_dataclass(node) and not isinstance(node, type):
-        old = {attribute.name: getattr(node, attribute.name) for attribute in fields(node) if attribute.init}
-        new = {name: _rebuild(value, change) for name, value in old.items()}
-        if any(new[name] is not value for name, value in old.items()):
-            node = replace(node, **new)
+    old = _attributes(node)
+    new = {name: _rebuild(value, change) for name, value in old.items()}
+    if any(new[name] is not value for name, value in old.items()):
+        node = replace(node, **new)
     return change(node) if isinstance(node, Serializer) else node
+
+
+def _attributes(node: Any) -> dict[str, Any]:
+    """Return the attributes that a node of a type tree is made of; none if it is not made of any."""
+    if not is_dataclass(node) or isinstance(node, type):
+        return {}
+    return {attribute.name: getattr(node, attribute.name) for attribute in fields(node) if attribute.init}

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.errors import CorruptDataError
-from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
+from readers.serializers.base import OpaqueSerializer, Serializer, nodes, rebuild
 from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
 
 Subclasses: TypeAlias = Mapping[str, Mapping[str, Serializer]]
@@ -195,14 +195,9 @@ class PojoSerializer(Serializer, package="org.apache.flink.api.java.typeutils.ru
 def known_subclasses(serializers: Iterable[Serializer]) -> Subclasses:
     """Return the subclasses of POJO classes that any of the type trees describes."""
     known: dict[str, dict[str, Serializer]] = {}
-
-    def note(serializer: Serializer) -> Serializer:
-        if isinstance(serializer, PojoSerializer) and serializer.non_registered:
-            known.setdefault(serializer.pojo_class, {}).update(serializer.non_registered)
-        return serializer
-
-    for serializer in serializers:
-        rebuild(serializer, note)
+    for node in nodes(tuple(serializers)):
+        if isinstance(node, PojoSerializer) and node.non_registered:
+            known.setdefault(node.pojo_class, {}).update(node.non_registered)
     return known
 
 

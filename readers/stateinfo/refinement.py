@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from readers.formats.entry import Entry, StateKind
-from readers.serializers.base import RecordSerializer, Serializer, rebuild
+from readers.serializers.base import RecordSerializer, Serializer, nodes, rebuild
 from readers.serializers.kryo.trees import inform
 from readers.serializers.kryo.versions import KRYO_2_24, KRYO_5
 from readers.serializers.named import serializer_named
@@ -203,14 +203,7 @@ def record_of(tree: Serializer, width: int) -> RecordSerializer | None:
     """Return the record of a type tree that names are for; None if none has this number of fields."""
     from readers.serializers.table.rowdata import RowDataSerializer  # few savepoints need it
 
-    records: list[RecordSerializer] = []
-
-    def note(node: Serializer) -> Serializer:
-        if isinstance(node, RecordSerializer) and node.width == width:
-            records.append(node)
-        return node
-
-    rebuild(tree, note)  # innermost first
+    records = [node for node in nodes(tree) if isinstance(node, RecordSerializer) and node.width == width]
     # Tuples around a row of SQL are Flink's own: the user's names are for the row. Else they are for the outermost record.
     rows = [record for record in records if isinstance(record, RowDataSerializer)]
     return (rows or records or [None])[-1]

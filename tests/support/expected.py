@@ -24,7 +24,7 @@ from readers.formats.entry import Entry, StateKind
 from readers.keygroups import operator_id_of
 from readers.operators import Operator
 from readers.savepoint import Savepoint
-from readers.serializers.base import Serializer, rebuild
+from readers.serializers.base import Serializer, nodes
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.primitives import BytePrimitiveArraySerializer
@@ -275,16 +275,7 @@ def _fields_in_order(value: dict[str, Any]) -> Any:
 
 
 def _has_kryo(entry: Entry) -> bool:
-    found: list[Serializer] = []
-
-    def note(serializer: Serializer) -> Serializer:
-        if isinstance(serializer, KryoSerializer):
-            found.append(serializer)
-        return serializer
-
-    for tree in entry.serializers():
-        rebuild(tree, note)
-    return bool(found)
+    return any(isinstance(node, KryoSerializer) for node in nodes(tuple(entry.serializers())))
 
 
 _KEYED = {name: name for name in ("key", "namespace", "map_key", "value")}

@@ -19,7 +19,7 @@ from readers.jars.classfiles.classfile import ABSTRACT, INTERFACE
 from readers.jars.classfiles.classpath import ClassPath
 from readers.jars.classfiles.constantpool import CLASS, SIZES, TWO_INDEXES, UTF8
 from readers.jars.extraction.extractor import Registrations, TypeExtractor
-from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
+from readers.serializers.base import OpaqueSerializer, Serializer, nodes, rebuild
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.kryo.settings import KRYO_5, KryoRegistration
 from readers.serializers.pojo import PojoSerializer
@@ -144,16 +144,11 @@ class Completion:
         """Return the completion of the type trees of an operator."""
         described: dict[str, PojoSerializer] = {}
         jobs: list[KryoSerializer] = []
-
-        def note(node: Serializer) -> Serializer:
+        for node in nodes(tuple(trees)):
             if isinstance(node, PojoSerializer):
                 described.setdefault(node.pojo_class, node)
             elif isinstance(node, KryoSerializer):
                 jobs.append(node)
-            return node
-
-        for tree in trees:
-            rebuild(tree, note)
         job = max(jobs, key=lambda node: len(node.settings.registrations), default=None)
         extractor = TypeExtractor(
             class_path,

@@ -37,7 +37,7 @@ from readers.errors import (
     UnsupportedSerializerError,
 )
 from readers.javaio import JavaObject, read_object
-from readers.serializers.base import Problem, Serializer, rebuild
+from readers.serializers.base import Problem, Serializer, nodes, rebuild
 from readers.serializers.jsontree import json_bytes, json_text
 from readers.serializers.kryo.input import KryoInput
 from readers.serializers.kryo.objects import BODIES, is_readable, value_reader
@@ -240,15 +240,11 @@ def inform(
 
 def holds_objects(serializer: Serializer) -> bool:
     """Return whether a type tree has objects of Kryo that are neither numbers nor plain texts: no frame marks their ends."""
-    found = []
-
-    def note(node: Serializer) -> Serializer:
-        if isinstance(node, KryoSerializer) and number_type(node.settings, node.type_class) is None:
-            found.append(not is_text(node.settings, node.type_class))
-        return node
-
-    rebuild(serializer, note)
-    return any(found)
+    return any(
+        number_type(node.settings, node.type_class) is None and not is_text(node.settings, node.type_class)
+        for node in nodes(serializer)
+        if isinstance(node, KryoSerializer)
+    )
 
 
 def in_older_version(serializer: Serializer) -> Serializer:
