@@ -377,7 +377,7 @@ def test_a_row_is_a_line_and_different_rows_are_different_lines(rows: list[list[
 
 
 def test_the_page_shows_the_recorded_conversation() -> None:
-    page = (PROJECT / "docs" / "guides" / "agents.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs" / "evidence" / "conversation.md").read_text(encoding="utf-8")
 
     for one in recorded():
         arguments = json.dumps(one["arguments"], ensure_ascii=False)
