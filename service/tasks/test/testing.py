@@ -130,7 +130,9 @@ class RunReport:
             f"{counts[Status.PASSED]:,} passed",
             f"{counted(unread, 'savepoint')} cannot be read" if unread else "",
         ]
-        return f"{counted(len(self.savepoints), 'savepoint')}: {', '.join(filter(None, told))}"
+        kinds = Counter((one.kind or "savepoint").lower() for one in self.savepoints)
+        tested = ", ".join(counted(count, kind) for kind, count in sorted(kinds.items()))
+        return f"{tested or counted(0, 'savepoint')}: {', '.join(filter(None, told))}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that are JSON."""
