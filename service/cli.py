@@ -325,9 +325,7 @@ def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
     write.add_argument("path", metavar="PATH", help="Savepoint or checkpoint.")
     write.add_argument("--output", metavar="FILE", help="Output file; a file beside _metadata if not given.")
     write.add_argument(
-        "--plan",
-        metavar="FILE",
-        help="Plan with names, from Flink's REST API or a compiled SQL plan.",
+        "--plan", metavar="FILE", help="Plan with names, from Flink's REST API or a compiled SQL plan."
     )
     write.add_argument(
         "--protobuf",
@@ -426,10 +424,7 @@ _USAGES = {
     "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
 }
 # Their modules are in a folder of their own.
-_FOLDERS = {
-    _SHELL: "service.doors.cli.shell",
-    "test": "service.doors.cli.jobs",
-}
+_FOLDERS = {_SHELL: "service.doors.cli.shell", "test": "service.doors.cli.jobs"}
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
     "shell": ("Open a shell over savepoints.", _add_shell),

@@ -13,15 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog import (
-    Database,
-    HistoryDatabase,
-    Job,
-    KeyedState,
-    NotAKeyError,
-    entries_of,
-    keyed_states,
-)
+from catalog import Database, HistoryDatabase, Job, KeyedState, NotAKeyError, entries_of, keyed_states
 from catalog.history import DATABASE, HistoryTable
 from readers import ReaderError
 from service.base.errors import InvalidRequestError, query_error_of
@@ -268,11 +260,7 @@ def _is_named(name: str | None, *names: str) -> bool:
 
 
 def _timeline(
-    state: KeyedState,
-    history: HistoryDatabase,
-    checkpoints: Sequence[Point],
-    context: Context,
-    sql: str,
+    state: KeyedState, history: HistoryDatabase, checkpoints: Sequence[Point], context: Context, sql: str
 ) -> StateTimeline:
     found: dict[str, list[Entry]] = {}
     json_columns = _json_columns(state, history.table(state.table.name))

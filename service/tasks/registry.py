@@ -57,8 +57,7 @@ _NEVER_WRITES = "an agent never writes to disk"
 _STARTS_A_WRITE = {HTTP: "POST /api/savepoints"}
 TASKS: dict[str, RegisteredTask] = {
     "bisect": RegisteredTask(
-        "service.tasks.bisect.bisection",
-        "Find the first checkpoint for which a query returns a row.",
+        "service.tasks.bisect.bisection", "Find the first checkpoint for which a query returns a row."
     ),
     "check": RegisteredTask(
         "service.tasks.check.running",
@@ -112,8 +111,7 @@ TASKS: dict[str, RegisteredTask] = {
         members={"job": "string", "key": "string", "columns": "array", "rows": "array"},
     ),
     "inspect": RegisteredTask(
-        "service.tasks.inspect.inspect",
-        "Show the operators and states of a savepoint.",
+        "service.tasks.inspect.inspect", "Show the operators and states of a savepoint."
     ),
     "lookup": RegisteredTask(
         "service.tasks.lookup.lookup", "Show all states and timers of one key.", tool="lookup_key"
@@ -150,7 +148,5 @@ class OtherUseCase:
 
 # A line goes when its use case gets one in `TASKS`.
 OTHERS: dict[str, OtherUseCase] = {
-    "query": OtherUseCase(
-        {CLI: "query", HTTP: "POST /api/query", MCP: "query", PYTHON: "Connection.sql"},
-    ),
+    "query": OtherUseCase({CLI: "query", HTTP: "POST /api/query", MCP: "query", PYTHON: "Connection.sql"})
 }

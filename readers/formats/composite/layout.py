@@ -32,14 +32,7 @@ from readers.decode.columns import ColumnTree
 from readers.decode.decoder import walker
 from readers.decode.page import Page
 from readers.decode.program import Code, Program
-from readers.formats.entry import (
-    Entry,
-    EntryLayout,
-    StateKind,
-    column_type,
-    emit_undescribed,
-    is_ambiguous,
-)
+from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, emit_undescribed, is_ambiguous
 from readers.formats.keybounds import KeyBounds, checked_bounds
 from readers.keygroups import key_group_bytes
 from readers.serializers.primitives import VoidNamespaceSerializer

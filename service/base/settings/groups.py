@@ -86,12 +86,10 @@ class QuerySettings:
     abandoned_after_s: float = _setting(300.0, "Timeout of a query that no request asks for, in seconds.")
     history_length: int = _setting(1000, "Number of ended queries that the service keeps.")
     saved_queries: str = _setting(
-        "",
-        "TOML file with saved queries. Queries that clients save go into the folder FILE.d.",
+        "", "TOML file with saved queries. Queries that clients save go into the folder FILE.d."
     )
     save_queries: bool = _setting(
-        False,
-        "Allow clients to save queries. With authentication, they need a grant such as saved:prod/*.",
+        False, "Allow clients to save queries. With authentication, they need a grant such as saved:prod/*."
     )
     compat: str = _setting("", "Additional naming scheme; flink accepts the names of Flink's State Catalog.")
 
@@ -204,11 +202,7 @@ class FlinkSettings:
         "", "Certificate authorities that sign the clusters' certificates (PEM).", "flink_ca_file"
     )
     certificate: str = _setting("", "Client certificate for mutual TLS (PEM).", "flink_certificate")
-    key: str = _setting(
-        "",
-        "Private key of the client certificate (PEM), if in another file.",
-        "flink_key",
-    )
+    key: str = _setting("", "Private key of the client certificate (PEM), if in another file.", "flink_key")
     path_map: str = _setting(
         "",
         "Paths of the clusters, as OLD=NEW: a path OLD there is NEW here. Repeat the option, or separate several by semicolons "
@@ -276,8 +270,7 @@ class StorageSettings:
     )
     rescan_after_s: float = _setting(5.0, "Interval between two searches for new savepoints, in seconds.")
     path_map: str = _setting(
-        "",
-        "Moved files, as OLD=NEW, separated by semicolons: a path OLD in savepoints is NEW here.",
+        "", "Moved files, as OLD=NEW, separated by semicolons: a path OLD in savepoints is NEW here."
     )
     jar: str = _setting(
         "",

@@ -34,13 +34,7 @@ from service.query.sql.types import Column
 
 TABLE, LINE = "table", "line"
 MARKUP = {"markdown": markdown_lines, "html": html_lines}
-_MORE_SUFFIXES = {
-    "md": "markdown",
-    "markdown": "markdown",
-    "html": "html",
-    "htm": "html",
-    "ndjson": "jsonl",
-}
+_MORE_SUFFIXES = {"md": "markdown", "markdown": "markdown", "html": "html", "htm": "html", "ndjson": "jsonl"}
 # A text table in a file that is called so would be read as something else.
 _NOT_WRITTEN = frozenset({"avro", "bz2", "feather", "gz", "orc", "tsv", "xlsx", "xml", "xz", "zip", "zst"})
 ROWS_ON_SCREEN = 40

@@ -74,9 +74,7 @@ def add_names(parser: argparse.ArgumentParser) -> None:
     """Add the options that name operators and find files."""
     group = parser.add_argument_group("names of operators, places of files")
     group.add_argument(
-        "--uids",
-        metavar="FILE",
-        help="File of operator uids, one per line; for savepoints with ids only.",
+        "--uids", metavar="FILE", help="File of operator uids, one per line; for savepoints with ids only."
     )
     group.add_argument(
         "--state-info", metavar="FILE", help="stateInfo file to use instead of the one beside the savepoint."
@@ -115,9 +113,7 @@ def add_asking(parser: argparse.ArgumentParser) -> None:
     )
     add_engine(parser, "Engine that runs the statement.")
     parser.add_argument(
-        "--database",
-        metavar="NAME",
-        help="Default database of tables; if not given, the only or newest one.",
+        "--database", metavar="NAME", help="Default database of tables; if not given, the only or newest one."
     )
     parser.add_argument(
         "--dialect",

@@ -70,11 +70,7 @@ def _query(options: Namespace) -> None:
     rows_on_screen = ROWS_ON_SCREEN if options.max_rows is None else None
     with closing(queries_of(catalog, settings, has_deadline=options.timeout_s is not None)) as queries:
         show_answer(
-            queries,
-            request,
-            format_name=format_name,
-            path=options.output,
-            rows_on_screen=rows_on_screen,
+            queries, request, format_name=format_name, path=options.output, rows_on_screen=rows_on_screen
         )
 
 

@@ -72,10 +72,7 @@ class AdmittingServer(uvicorn.Server):
         """Give a connection to the loop; a TLS handshake that fails ends it."""
         protocol: Any = self.config.http_protocol_class
         made = partial(
-            protocol,
-            config=self.config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
+            protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         try:
             with suppress(OSError):  # also an error of TLS

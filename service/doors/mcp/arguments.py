@@ -20,10 +20,7 @@ _Database = Annotated[
     str | None,
     Field(max_length=_LONGEST_NAME, description="name or alias; default: the only one, or the newest"),
 ]
-_Bytes = Annotated[
-    int,
-    Field(ge=LEAST_BYTES, le=MOST_BYTES),
-]
+_Bytes = Annotated[int, Field(ge=LEAST_BYTES, le=MOST_BYTES)]
 _Most = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 
 

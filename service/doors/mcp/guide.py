@@ -54,7 +54,7 @@ PROMPTS: Mapping[str, Guidance] = {
         description="Find the key whose state is wrong, and since which checkpoint.",
         arguments={"symptom": "what looks wrong, in a sentence"},
         text=_wrong_value,
-    ),
+    )
 }
 
 

@@ -20,13 +20,7 @@ from pathlib import Path
 from catalog import Catalog, CatalogError, Database
 from catalog.catalog import Root
 from catalog.naming import labelled
-from readers import (
-    DEFAULT_OPTIONS,
-    ReaderError,
-    StorageOptions,
-    cache_directory,
-    missing_units,
-)
+from readers import DEFAULT_OPTIONS, ReaderError, StorageOptions, cache_directory, missing_units
 from service.base.errors import EngineUnavailableError, FlinkError
 from service.base.process import machine
 from service.base.settings import InvalidSettingError, Settings

@@ -172,12 +172,7 @@ def audit_kill_of_write(user: Identity, record: WriteRecord) -> None:
 
 def audit_saved(user: Identity, done: str, name: str, database: str | None) -> None:
     """Write the audit line of a query that a client saved or deleted."""
-    fields = {
-        "name": name,
-        "user": user.name,
-        "user_source": user.source.value,
-        "database": database,
-    }
+    fields = {"name": name, "user": user.name, "user_source": user.source.value, "database": database}
     logging.getLogger(AUDIT).info("saved query %s", done, extra={_FIELDS: fields})
 
 

@@ -16,12 +16,7 @@ from starlette.responses import Response
 from starlette.status import HTTP_204_NO_CONTENT
 
 from catalog import Catalog
-from service.base.errors import (
-    InvalidRequestError,
-    QueryNotFoundError,
-    ResultGoneError,
-    TooManyQueriesError,
-)
+from service.base.errors import InvalidRequestError, QueryNotFoundError, ResultGoneError, TooManyQueriesError
 from service.base.hosts import KnownHosts
 from service.base.settings import Settings
 from service.base.version import installed_version

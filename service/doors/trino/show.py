@@ -312,10 +312,7 @@ SESSION_PROPERTIES: dict[str, SessionProperty] = {
         check=is_true,
     ),
     "engine": SessionProperty(
-        default=AUTO,
-        type="varchar",
-        meaning=f"engine of queries: {choices_text()}",
-        check=_check_engine,
+        default=AUTO, type="varchar", meaning=f"engine of queries: {choices_text()}", check=_check_engine
     ),
     "query_max_execution_time": SessionProperty(
         default="", type="varchar", meaning="longest time of a query, such as 30s", check=duration_s

@@ -43,14 +43,7 @@ from service.base.errors import (
 )
 from service.base.settings import Settings
 from service.base.version import installed_version
-from service.doors.trino.lexer import (
-    Word,
-    arguments_of,
-    names_of,
-    placeholders_of,
-    with_arguments,
-    words_of,
-)
+from service.doors.trino.lexer import Word, arguments_of, names_of, placeholders_of, with_arguments, words_of
 from service.doors.trino.session import Session, data_size_bytes, duration_s, is_true
 from service.doors.trino.show import SESSION_PROPERTIES, AnswerTable, ShowStatements
 from service.doors.trino.systemtables import TrinoTables

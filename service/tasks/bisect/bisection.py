@@ -203,10 +203,7 @@ class _Asking:
         try:
             checkpoint_id = database.checkpoint_id
             rows = first_rows(
-                self.start,
-                replace(self.request, schema=database.name),
-                kept=ROWS_KEPT,
-                counted=ROWS_KEPT,
+                self.start, replace(self.request, schema=database.name), kept=ROWS_KEPT, counted=ROWS_KEPT
             )
         except ReaderError as error:
             return Question(

@@ -455,14 +455,7 @@ def _verdict(finding: Finding, backends: str) -> tuple[object, ...]:
 
 
 # In this order a person wants to know: what cannot be told may be worse than what is lost.
-_SEVERITIES = (
-    Severity.FAILS,
-    Severity.UNKNOWN,
-    Severity.LOSES,
-    Severity.DOUBT,
-    Severity.RISK,
-    Severity.FINE,
-)
+_SEVERITIES = (Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT, Severity.RISK, Severity.FINE)
 
 # The rule of files that another backend wrote for itself.
 _FOREIGN_FILES = "native-other-backend"

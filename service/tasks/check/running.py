@@ -60,8 +60,7 @@ class CheckRequest(TaskRequest):
         choices=(_SAMPLE, _ALL),
     )
     allow_non_restored: bool = option(
-        "Check a start with --allowNonRestoredState: Flink drops state of missing operators.",
-        default=False,
+        "Check a start with --allowNonRestoredState: Flink drops state of missing operators.", default=False
     )
 
     def __post_init__(self) -> None:

@@ -145,11 +145,7 @@ class Runner:
 
     def _asked(self, sql: str, params: Mapping[str, Any], subject: Subject, kept: int) -> FirstRows:
         request = replace(
-            self.asked,
-            sql=sql,
-            parameters=params,
-            schema=subject.database.name,
-            catalog=_catalog_of(subject),
+            self.asked, sql=sql, parameters=params, schema=subject.database.name, catalog=_catalog_of(subject)
         )
         return first_rows(self.start, request, kept=kept, counted=max(kept + 1, _ROWS_COUNTED))
 

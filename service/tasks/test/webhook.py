@@ -95,13 +95,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Leaves a redirect as it is, an answer with another status than 200: urllib asks `redirect_request` what to do."""
 
     def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: Message,
-        newurl: str,
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> None:
         """Return no request."""
 

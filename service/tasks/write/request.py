@@ -61,10 +61,7 @@ class CreateRequest(TaskRequest):
         choices=work_choices(),
     )
     parallelism: int = option(
-        "parallelism of created operators, unless their WITH sets it",
-        default=1,
-        at_least=1,
-        metavar="N",
+        "parallelism of created operators, unless their WITH sets it", default=1, at_least=1, metavar="N"
     )
     max_parallelism: int = option(
         "maximum parallelism of created operators, unless their WITH sets it",

@@ -384,11 +384,7 @@ _OWN = (
     ),
     DotCommand(name=".quit", meaning="Leave, as Ctrl-D does.", run=_quit, most_arguments=0),
     DotCommand(
-        name=".read",
-        arguments="FILE",
-        meaning="Run the statements of a file.",
-        run=_read,
-        least_arguments=1,
+        name=".read", arguments="FILE", meaning="Run the statements of a file.", run=_read, least_arguments=1
     ),
     DotCommand(
         name=".run",

@@ -36,8 +36,7 @@ class DatabaseEntry(BaseModel):
     name: str
     path: str
     alias_of: str | None = Field(
-        default=None,
-        description="for an alias such as `latest`: the name of the savepoint that it means now",
+        default=None, description="for an alias such as `latest`: the name of the savepoint that it means now"
     )
     created_at: datetime | None = Field(
         default=None, description="the time of `_metadata`, which Flink writes last, if the storage tells it"

@@ -29,8 +29,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 MostRows = Annotated[
-    int | None,
-    Field(ge=0, description="most rows; if not given, 10000 for JSON and all for other formats"),
+    int | None, Field(ge=0, description="most rows; if not given, 10000 for JSON and all for other formats")
 ]
 Formulas = Annotated[
     Literal["exact", "escape"] | None,
