@@ -119,7 +119,7 @@ class RowsResult(TaskResult[Found], Rows):
 
 
 class CheckResult(TaskResult[Findings]):
-    """What a restore will do; its `exit_code`: 0 same values, 1 other values, 2 fails, 3 cannot be told."""
+    """What a restore will do; its `exit_code`: 0 same values, 1 other values, 2 fails, 3 undecided."""
 
     @property
     def outcome(self) -> str:

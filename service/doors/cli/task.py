@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
             "--format",
             # `table` is an older name of `text`.
             choices=(*formats, TABLE),
-            help="Format of the output; if not given, the one that the suffix of --output names, or text.",
+            help="Format of the output; if not given, by the suffix of --output, or else text.",
         )
         parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
     add_names(parser)
