@@ -143,7 +143,7 @@ def test_python_has_the_timeline(job: Path) -> None:
     assert html.startswith("<div><strong>savepointdb: key_662 in job ")
     assert "11290" in html
     assert pa.table(found) == found.to_arrow()
-    assert "no state has it" in repr(missing)
+    assert repr(missing) == "savepointdb: no state of job job has the key 'nobody'"
     with pytest.raises(savepointdb.JobNotFoundError):
         savepointdb.history(job, "key_662", job="jo")
     with pytest.raises(savepointdb.InvalidRequestError, match="last: expected 1 or more"):
