@@ -105,7 +105,7 @@ FLOORS = {
     "service.base": (
         ("version", "process", "rowgroups"),
         ("errors", "settings"),
-        ("hosts", "principal", "restorecheck"),
+        ("catalogtables", "hosts", "principal", "restorecheck"),
     ),
     "service.query": (
         ("sql",),

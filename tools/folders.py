@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from catalog.catalog import Catalog, Root
 from readers import ReaderError
+from service.base.catalogtables import name_tables
 
 
 def folder_parser(tool: str, description: str) -> argparse.ArgumentParser:
@@ -21,6 +22,7 @@ def found_savepoints(
     tool: str, directories: Sequence[str], state_info: str | None = None, jars: Sequence[str] = ()
 ) -> Catalog | None:
     """Return the savepoints in folders; print why there are none and return None if the folders cannot be read."""
+    name_tables()
     try:
         return Catalog([Root(path=path) for path in directories], state_info=state_info, jars=jars)
     except ReaderError as error:

@@ -1,6 +1,6 @@
 """The rows of the tables about the restore of a savepoint, as the doctor finds them without the new job.
 
-The catalog has these tables, and knows no rules of restores: `service.query.sql.resolver` names these functions to it.
+The catalog has these tables, and knows no rules of restores: `service.base.catalogtables` names these functions to it.
 
 | table | a row per | reads |
 |---|---|---|

@@ -48,9 +48,11 @@ from pyspark.sql.types import StructType
 from catalog import Catalog, Database, HistoryDatabase, NoSuchTableError, Table, connect
 from catalog.scan import ANYTHING
 from readers import absolute
+from service.base.catalogtables import name_tables
 from service.spark.splits import SplitReader, grouped
 from service.spark.types import InvalidOptionError, Nanoseconds, carried, spark_schema
 
+name_tables()
 # The module that Spark runs in a Python of its own to push filters.
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _NANOSECONDS: tuple[Nanoseconds, ...] = ("error", "bigint")

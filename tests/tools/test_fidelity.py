@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.paths import DATA
+from tests.support.paths import DATA, PROJECT
 from tools.fidelity import main
 
 WORDCOUNT = DATA / "flink" / "1.20.3" / "wordcount-hashmap-savepoints"
@@ -27,6 +29,19 @@ def test_every_state_of_every_savepoint_has_a_line(capsys: pytest.CaptureFixture
     assert set(words_of(text)) == {"decoded"}
     assert len(words_of(text)) == 6
     assert text.splitlines()[-1] == "2 savepoints: 6 decoded, 0 partial, 0 raw, 0 failed"
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_reads_every_table() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.fidelity", str(WORDCOUNT)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.splitlines()[-1] == "2 savepoints: 6 decoded, 0 partial, 0 raw, 0 failed"
 
 
 @pytest.mark.slow

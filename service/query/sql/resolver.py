@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Protocol
 
 from sqlglot import exp
@@ -26,7 +25,7 @@ from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate
 from catalog.differences.databases import ComparedDatabases
 from catalog.errors import near_names
 from catalog.scan import ANYTHING
-from catalog.table import MadeAbove, make_above
+from service.base.catalogtables import name_tables
 from service.base.errors import (
     DatabaseNotFoundError,
     ForbiddenError,
@@ -471,10 +470,4 @@ def _at(error: QueryError, position: Position | None) -> QueryError:
     return error
 
 
-def _restore_check(function: str) -> MadeAbove:
-    # Loaded for those who ask for it: with the rules of restores every query would start 20 ms later.
-    return lambda *known: getattr(import_module("service.base.restorecheck"), function)(*known)
-
-
-make_above("restore_check", _restore_check("restore_check_rows"))
-make_above("required_classes", _restore_check("required_class_rows"))
+name_tables()
