@@ -8,5 +8,5 @@
     sst/            our reader of SST files
 
 Our reader reads all ranges; rocksdict (RocksDB itself) reads those that it refuses, and is the oracle of its tests. The
-measurements behind this are in docs/internals/decisions.md.
+measurements behind this are in docs/decisions.md.
 """

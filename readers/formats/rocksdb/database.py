@@ -56,7 +56,7 @@ class RocksDatabase:
 
     `entries` is the only place that chooses a reader. Our reader of SST files (`sst/`) reads every range; RocksDB itself, which
     needs all files in one local folder, is opened only when our reader refuses one (`NotReadHereError`).
-    docs/internals/decisions.md has the measurements.
+    docs/decisions.md has the measurements.
 
     Args:
         files: the files of the instance.
