@@ -174,13 +174,21 @@ def _numbered(memory: int, position: int, prefix: Any, number: int) -> int:
 
 
 @_jit
-def _begin(memory: int, position: int, group: int, width: int, number: int, prefix: Any) -> int:
+def _begin(memory: int, position: int, group: int, width: int, number: int) -> int:
     """Write the composite key of `key_<number>` without its length, from `position + 4` on; return the position after it."""
     for index in range(width):
         store_1(memory, position + 4 + index, group >> 8 * (width - 1 - index) & 0xFF)
-    end = _numbered(memory, position + 4 + width, prefix, number)
+    end = _numbered(memory, position + 4 + width, _KEY, number)
     store_1(memory, end, 0)
     return end + 1
+
+
+@_jit
+def _end_key(memory: int, position: int, end: int, group: int, width: int, last: bool) -> None:
+    """Write the length of the composite key that ends at `end`; in the last entry of a state, the flag that meta data follow, too."""
+    _big_endian_4(memory, position, end - position - 4)
+    if last:
+        store_1(memory, position + 4, group >> 8 * (width - 1) | 0x80)
 
 
 @_jit
@@ -198,10 +206,8 @@ def _write_count(memory: int, position: int, group: int, width: int, members: An
     for index in range(len(members)):
         number = members[index]
         last = index == len(members) - 1
-        end = _begin(memory, position, group, width, number, _KEY)
-        _big_endian_4(memory, position, end - position - 4)
-        if last:
-            store_1(memory, position + 4, group >> 8 * (width - 1) | 0x80)
+        end = _begin(memory, position, group, width, number)
+        _end_key(memory, position, end, group, width, last)
         _big_endian_4(memory, end, 8)
         _big_endian_8(memory, end + 4, 10_000 + number % 13)
         position = _close(memory, end + 12, last, following)
@@ -215,10 +221,8 @@ def _write_account(memory: int, position: int, group: int, width: int, members: 
     for index in range(len(members)):
         number = members[index]
         last = index == len(members) - 1
-        end = _begin(memory, position, group, width, number, _KEY)
-        _big_endian_4(memory, position, end - position - 4)
-        if last:
-            store_1(memory, position + 4, group >> 8 * (width - 1) | 0x80)
+        end = _begin(memory, position, group, width, number)
+        _end_key(memory, position, end, group, width, last)
         value = end + 4
         at = value
         store_1(memory, at, 2)
@@ -242,10 +246,8 @@ def _write_events(memory: int, position: int, group: int, width: int, members: A
     for index in range(len(members)):
         number = members[index]
         last = index == len(members) - 1
-        end = _begin(memory, position, group, width, number, _KEY)
-        _big_endian_4(memory, position, end - position - 4)
-        if last:
-            store_1(memory, position + 4, group >> 8 * (width - 1) | 0x80)
+        end = _begin(memory, position, group, width, number)
+        _end_key(memory, position, end, group, width, last)
         value = end + 4
         at = value
         for event in range(3):
@@ -264,11 +266,9 @@ def _write_per_day(memory: int, position: int, group: int, width: int, members: 
         number = members[index]
         for day in range(4):
             last = index == len(members) - 1 and day == 3
-            end = _begin(memory, position, group, width, number, _KEY)
+            end = _begin(memory, position, group, width, number)
             end = _numbered(memory, end, _DAY, 20_240_101 + day)
-            _big_endian_4(memory, position, end - position - 4)
-            if last:
-                store_1(memory, position + 4, group >> 8 * (width - 1) | 0x80)
+            _end_key(memory, position, end, group, width, last)
             _big_endian_4(memory, end, 9)
             store_1(memory, end + 4, 0)
             _big_endian_8(memory, end + 5, number + day)
