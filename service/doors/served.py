@@ -103,10 +103,10 @@ class Client:
         Raises:
             CatalogError, QueryError, ReaderError: as the use case says.
         """
-        group = QueryGroup(self.served.queries.start, queries)
-        context = self.context(group, **about)
         if isinstance(asked, CheckRequest):
             return await self.checked(asked)
+        group = QueryGroup(self.served.queries.start, queries)
+        context = self.context(group, **about)
         found: Outcome = await found_in_thread(lambda: task.run(asked, context), group.cancel)
         return found
 
