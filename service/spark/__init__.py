@@ -14,8 +14,8 @@ or, in SQL, `CREATE TEMP VIEW counts USING savepoint OPTIONS (path '/savepoints/
     files.py    rows in Parquet files that executors write; keyed state of a new savepoint
     types.py    Arrow types and the Spark types that stand for them; errors in a form that Spark carries
 
-Beside this package, executors need the packages `catalog`, `writers` and `readers` with their dependencies, and nothing else of the
-service. This package imports pyspark, so code that may run without pyspark imports it inside functions.
+Beside this package, executors need `doctor`, `catalog`, `writers` and `readers` with their dependencies, and three modules of
+`service.base`. This package imports pyspark, so code that may run without pyspark imports it inside functions.
 """
 
 from service.spark.source import SavepointDataSource

@@ -1,4 +1,4 @@
-"""Our code for executors: `service.spark`, `service.tasks.export.files`, `catalog`, `writers` and `readers` as a zip.
+"""Our code for executors: what `service.spark` and `service.tasks.export.files` import of ours, as a zip.
 
 Their dependencies (numpy, numba, pyarrow, …) must be installed on the workers, or sent as `spark.archives` with the setting
 `spark_options`. `unpack.py` describes the layout of the zip.
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import catalog
+import doctor
 import readers
 import service
 import writers
 from service.query.engines.spark import unpack
 
-_PACKAGES = (service, catalog, writers, readers)
+_PACKAGES = (service, doctor, catalog, writers, readers)
 
 
 def write_packages(path: Path) -> Path:
@@ -28,10 +29,13 @@ def write_packages(path: Path) -> Path:
             *_modules(service, "__init__.py"),
             *_modules(service, "spark/**/*.py"),
             *_modules(service, "base/__init__.py"),
+            *_modules(service, "base/catalogtables.py"),
+            *_modules(service, "base/restorecheck.py"),
             *_modules(service, "base/rowgroups.py"),
             *_modules(service, "tasks/__init__.py"),
             *_modules(service, "tasks/export/__init__.py"),
             *_modules(service, "tasks/export/files/*.py"),
+            *_modules(doctor, "**/*.py"),
             *_modules(catalog, "**/*.py"),
             *_modules(writers, "**/*.py"),
             *_modules(readers, "**/*.py"),

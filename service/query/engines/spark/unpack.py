@@ -4,8 +4,8 @@ Spark copies a zip to a new path for every application, and the cache of compile
 from the zip itself, every application would compile the decoder anew. So the zip has this file as the `__init__.py` of each of
 our packages, and the packages themselves in the folder `packages`:
 
-    service/__init__.py  catalog/__init__.py  writers/__init__.py  readers/__init__.py    this file
-    packages/service/…   packages/catalog/…   packages/writers/…   packages/readers/…     the packages
+    service/__init__.py  doctor/__init__.py  catalog/__init__.py  …    this file
+    packages/service/…   packages/doctor/…   packages/catalog/…   …    the packages
 
 The package that is imported first unpacks all of them into a folder named by the digest of their contents, so the same code
 always has the same path. Folders that were not used for a month are removed.

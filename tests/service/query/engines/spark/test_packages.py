@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -15,15 +16,25 @@ import pytest
 
 from service.query.engines.spark.packages import package_folders, write_packages
 from service.query.engines.spark.unpack import unpacked
-from tests.support.paths import PROJECT
+from tests.support.paths import DATA, PROJECT
 from tests.support.thorough import thorough
+
+SAVEPOINT = DATA / "corpus" / "1.20.3" / "alltypes-hashmap" / "native"
+OURS = {"service", "doctor", "catalog", "writers", "readers"}
 
 _SCRIPT = """
 import sys
 sys.path.insert(1, sys.argv[1])
 import {first}
 import service.spark.source, catalog, readers.savepoint
+{then}
 print(catalog.__file__, service.__file__, readers.savepoint.__file__, sep="\\n")
+"""
+_FACTS = f"""
+database = catalog.connect({str(SAVEPOINT)!r}).default
+for name in ("restore_check", "required_classes", "StateMeta"):
+    [split] = database.table(name).scan().splits
+    assert split.batch.num_rows, name
 """
 
 
@@ -32,10 +43,10 @@ def archive(tmp_path: Path) -> Path:
     return write_packages(tmp_path / "packages.zip")
 
 
-def imported(archive: Path, cache: Path, first: str = "service") -> list[Path]:
+def imported(archive: Path, cache: Path, first: str = "service", then: str = "") -> list[Path]:
     """The paths at which a process without our packages finds our modules."""
     ran = subprocess.run(
-        [sys.executable, "-S", "-c", _SCRIPT.format(first=first), str(archive)],
+        [sys.executable, "-S", "-c", _SCRIPT.format(first=first, then=then), str(archive)],
         cwd=cache.parent,
         env={
             "PYTHONPATH": sysconfig.get_path("purelib"),
@@ -60,12 +71,38 @@ def test_the_zip_has_what_executors_need_and_nothing_else(archive: Path) -> None
         "readers/__init__.py",
         "packages/service/spark/source.py",
         "packages/catalog/scan.py",
+        "packages/doctor/check.py",
         "packages/readers/savepoint.py",
     } <= names
     others = [
         name for name in names if name.startswith("packages/service/") and not name.endswith("/__init__.py")
     ]
     assert {name.split("/")[2:-1][0] for name in others} == {"base", "spark", "tasks"}
+
+
+def test_what_our_modules_in_the_zip_import_of_ours_is_in_it(archive: Path) -> None:
+    packed = zipfile.ZipFile(archive)
+    modules = {
+        name.removeprefix("packages/").removesuffix(".py").removesuffix("/__init__").replace("/", "."): name
+        for name in packed.namelist()
+        if name.startswith("packages/")
+    }
+    imported = {
+        node.module
+        for name in modules.values()
+        for node in ast.parse(packed.read(name)).body
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in OURS
+    }
+
+    assert "service.base.catalogtables" in imported
+    assert imported <= set(modules)
+
+
+@pytest.mark.slow
+def test_a_process_with_the_zip_alone_makes_the_tables_of_facts(archive: Path, tmp_path: Path) -> None:
+    [folder] = {path.parents[1] for path in imported(archive, tmp_path / "cache", then=_FACTS)}
+
+    assert folder.parent == tmp_path / "cache" / "packages"
 
 
 @pytest.mark.slow
@@ -105,7 +142,7 @@ def test_other_code_has_another_place(archive: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_workers_that_start_together_share_one_folder(archive: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-S", "-c", _SCRIPT.format(first="service"), str(archive)]
+    command = [sys.executable, "-S", "-c", _SCRIPT.format(first="service", then=""), str(archive)]
     environment = {
         "PYTHONPATH": sysconfig.get_path("purelib"),
         "SAVEPOINTDB_CACHE_DIR": str(tmp_path / "cache"),
