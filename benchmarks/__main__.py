@@ -25,7 +25,7 @@ import catalog
 from catalog.references import open_savepoint
 from readers.formats.source import Selection
 from readers.savepoint import Savepoint
-from service.base.process.machine import keep_little
+from service.base.machine import keep_little
 from service.base.settings import Settings
 from service.query.encode import FORMATS
 from service.query.engines.duckdb.engine import DuckDBEngine

@@ -19,8 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.decode.columns import ColumnTree
-from readers.decode.decoder import BATCH_ENTRIES, Decoder
-from readers.decode.page import Page
+from readers.decode.decoder import BATCH_ENTRIES, Decoder, Page
 from readers.decode.program import Program
 from readers.serializers.avro import AvroSerializer, read_schema
 from readers.serializers.base import Serializer
@@ -36,6 +35,7 @@ from readers.serializers.primitives import (
     LongSerializer,
     StringSerializer,
 )
+from readers.serializers.structs import RowSerializer, TupleSerializer
 from readers.serializers.table.logicaltypes import (
     BIGINT,
     DOUBLE,
@@ -49,7 +49,6 @@ from readers.serializers.table.logicaltypes import (
 )
 from readers.serializers.table.rowdata import RowDataSerializer
 from readers.serializers.temporal import InstantSerializer, LocalDateTimeSerializer
-from readers.serializers.tuples import RowSerializer, TupleSerializer
 from writers import Encoder
 
 _ELEMENTS = 8

@@ -40,8 +40,7 @@ from readers.metadata import (
     read_metadata,
 )
 from readers.storage.location import SavepointLocation
-from writers.metadata import write_metadata
-from writers.metadata.leaves import with_leaves
+from writers.metadata import with_leaves, write_metadata
 
 FLINK = Path(__file__).parent.parent / "tests" / "data" / "flink"
 JOBS = 30
@@ -147,12 +146,12 @@ def _name(chance: random.Random) -> str:
 
 def measure(root: Path, cache: Path) -> dict[str, float]:
     """Return the seconds of each step in this process, which has just begun, and the numbers of rows."""
-    from service.base.process.arrow import load_without_pandas  # first of all, as commands do
+    from service.base.machine import load_without_pandas  # first of all, as commands do
 
     load_without_pandas()
     from catalog import Catalog, Root
     from catalog.cache.states import StateCache
-    from service.query.sql.schemas.named import information_schema_table
+    from service.query.sql.schemas import information_schema_table
 
     times = [time.process_time()]
     found = Catalog([Root(path=str(root), label="bench")], cache=StateCache(cache, 1 << 30))

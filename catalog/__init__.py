@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         unread_operators,
         value_of_text,
     )
-    from catalog.naming import CheckpointFacts, JobFacts
+    from catalog.references import CheckpointFacts, JobFacts
     from catalog.scan import Predicate, Scan, Split
     from catalog.table import FactsTable, PlannedTable, Table
 

@@ -31,7 +31,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from catalog.database import Database
 from catalog.history import HistoryDatabase, Job
-from catalog.naming import SEPARATOR, database_name
+from catalog.references import SEPARATOR, database_name
 from catalog.table import TableOwner
 from readers import ReaderError
 

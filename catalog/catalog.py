@@ -29,7 +29,7 @@ from catalog.errors import (
     near_names,
 )
 from catalog.history import HISTORY, Histories, HistoryDatabase, Job, jobs_of
-from catalog.naming import SEPARATOR, JobFacts, KnownFacts, Root
+from catalog.references import SEPARATOR, JobFacts, KnownFacts, Root
 from catalog.roots import (
     DatabaseSource,
     KnownDatabases,

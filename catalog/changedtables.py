@@ -30,10 +30,9 @@ from catalog.scan import (
     Split,
     StateSplit,
 )
-from catalog.sqlviews import ViewTable
 from catalog.statetables import StatesTable, StateTable, TableState
 from catalog.table import Table
-from catalog.wide.table import WideTable
+from catalog.views import ViewTable, WideTable
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, Selection, State, StatePart, is_keyed
 from writers import GROUP, StateChanges
 

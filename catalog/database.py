@@ -12,8 +12,18 @@ import pyarrow as pa
 
 from catalog.cache.files import ListedTable, listing_key, outline_key
 from catalog.cache.states import StateCache
-from catalog.naming import NO_FACTS, CheckpointFacts, JobPlace, KnownFacts, folders_above, job_place
-from catalog.references import SavepointReference, is_gone, open_savepoint, outline_of
+from catalog.references import (
+    NO_FACTS,
+    CheckpointFacts,
+    JobPlace,
+    KnownFacts,
+    SavepointReference,
+    folders_above,
+    is_gone,
+    job_place,
+    open_savepoint,
+    outline_of,
+)
 from catalog.scan import Predicate
 from catalog.table import Table, TableOwner
 from readers import ReaderError, operator_id_of

@@ -48,8 +48,7 @@ from catalog.cache.files import ListedTable
 from catalog.cache.states import CacheUse
 from catalog.database import Database
 from catalog.errors import NoSuchTableError
-from catalog.naming import SEPARATOR, JobPlace, KnownFacts, database_name
-from catalog.references import SavepointReference, is_gone
+from catalog.references import SEPARATOR, JobPlace, KnownFacts, SavepointReference, database_name, is_gone
 from catalog.scan import ANYTHING, DerivedSplit, Output, Predicate, Scan, ScanCounter, Split
 from catalog.table import Table, TableOwner
 from readers import ReaderError, SavepointGoneError

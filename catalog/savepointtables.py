@@ -27,12 +27,10 @@ from catalog.facts import (
     source_offset_rows,
     state_meta_rows,
 )
-from catalog.naming import unique_names
-from catalog.references import SavepointReference
-from catalog.sqlviews import View, ViewTable, view_of
+from catalog.references import SavepointReference, unique_names
 from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
 from catalog.table import FactsTable, ReadFactsTable, Table, rows_from_above
-from catalog.wide.table import WideTable
+from catalog.views import View, ViewTable, WideTable, view_of
 from readers import Operator, ReaderError, Savepoint, State, StateKind, is_keyed
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from catalog.references import SavepointReference
 from catalog.scan import ANYTHING, DerivedSplit, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import StateTable, TableState, UnreadOperator
 from catalog.table import Extent, FactsTable, Table
-from catalog.wide.table import WideTable
+from catalog.views import WideTable
 from readers import (
     OUT_OF_RANGE,
     ROW_KIND,

@@ -22,13 +22,11 @@ In reading order:
 """
 
 from doctor.against.jars import JarAgainst
-from doctor.against.kind import Against
 from doctor.against.recognition import against_of
-from doctor.against.savepoint import SavepointAgainst
-from doctor.against.written import SourceAgainst
+from doctor.against.savepoint import SavepointAgainst, SourceAgainst
 from doctor.check import check, new_job
 from doctor.errors import DoctorError, UnknownBackendError, UnknownVersionError
-from doctor.job import Job
+from doctor.job import NEWEST_FLINK, Against, FlinkVersion, Job, flink_version
 from doctor.report import (
     CheckReport,
     OperatorVerdict,
@@ -44,7 +42,6 @@ from doctor.rules.comparison import FAMILIES as RULES
 from doctor.rules.rule import Effect, Rule
 from doctor.rules.states import CAUTIONS
 from doctor.values import ValuesCheck
-from doctor.versions import NEWEST_FLINK, FlinkVersion, flink_version
 
 __all__ = [
     "CAUTIONS", "NEWEST_FLINK", "RULES", "Against", "CheckReport", "DoctorError", "Effect",

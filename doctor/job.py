@@ -1,18 +1,186 @@
-"""`Job`: what is known of a job: its operators, their states and the types of these.
+"""What a version of Flink reads and has: facts that do not depend on the job.
+
+The classes of jars, as the rules ask for them: what the class files say, and where that ends.
+
+`Job`: what is known of a job: its operators, their states and the types of these.
 
 The old job is known from its savepoint. The new job is known from what the savepoint is compared with: each kind of it knows
 other facts, so a `Job` says which (`knows`). What is not known is never taken for unchanged.
+
+`Against`: something that tells facts about the new job.
 """
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, ClassVar
 
-from doctor.jarclasses import NO_JAR, JarClasses
+from doctor.errors import UnknownBackendError, UnknownVersionError
 from doctor.report import OperatorVerdict, Risk, StateOutcome, StateVerdict
-from readers import Entry, Operator, Serializer, Source, StateName
+from readers import (
+    OBJECT,
+    ClassFile,
+    ClassPath,
+    Entry,
+    Hierarchy,
+    Operator,
+    ReaderError,
+    Serializer,
+    Source,
+    StateName,
+    UnknownTypeError,
+    type_of,
+)
+
+# ForSt reads and registers state as RocksDB does.
+BACKENDS = ("hashmap", "rocksdb", "forst")
+# The newest Flink whose savepoints were tested; one that is newer may write the same files.
+NEWEST_FLINK = "2.3.0"
+_VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?([-.].*)?")
+
+# The newest `_metadata` that each version reads; it reads all older ones from version 2 on.
+# Flink: MetadataSerializers (V3 since 1.11, V4 since 1.16, V5 since 2.0, V6 since 2.1)
+_METADATA = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 11), 3), ((1, 8), 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkVersion:
+    """A version of Flink.
+
+    Attributes:
+        text: as it was given.
+        major, minor: its first two numbers.
+    """
+
+    text: str
+    major: int
+    minor: int
+
+    @property
+    def newest_metadata(self) -> int:
+        """The newest version of `_metadata` that it reads."""
+        return next(newest for since, newest in _METADATA if (self.major, self.minor) >= since)
+
+
+def flink_version(text: str) -> FlinkVersion:
+    """Parse a version: `2.3.0`, `2.3`, `1.20-SNAPSHOT`.
+
+    Raises:
+        UnknownVersionError: no version, or one before 1.8 or after 2.x.
+    """
+    match = _VERSION.fullmatch(text.strip())
+    if match is None:
+        raise UnknownVersionError(f"expected a version of Flink such as 2.3.0, found {text!r:.60}")
+    version = FlinkVersion(text=text.strip(), major=int(match[1]), minor=int(match[2]))
+    if not (version.major, version.minor) >= (1, 8) or version.major > 2:
+        raise UnknownVersionError(f"expected a version of Flink from 1.8 to 2.x, found {text!r:.60}")
+    return version
+
+
+def known_backend(name: str) -> str:
+    """Return a state backend by its name.
+
+    Raises:
+        UnknownBackendError: neither `hashmap`, `rocksdb` nor `forst`.
+    """
+    if name not in BACKENDS:
+        raise UnknownBackendError(f"expected a state backend of {', '.join(BACKENDS)}, found {name!r:.60}")
+    return name
+
+
+_MAX_SUPERCLASSES = 64
+_PLATFORM = ("java.", "javax.")
+# Classes that the cluster has, or may have, without the jar.
+_CLUSTER = ("org.apache.flink.", "org.apache.avro.", "scala.")
+
+
+class JarClasses:
+    """The classes of jars.
+
+    Args:
+        classes: the jars.
+    """
+
+    def __init__(self, classes: ClassPath) -> None:
+        self._classes = classes
+        self._hierarchy = Hierarchy(classes)
+        self._packages = frozenset(name.rpartition(".")[0] for name in classes)
+
+    def has(self, name: str) -> bool | None:
+        """Return whether a class is there, by its binary name; None if that cannot be told."""
+        if name in self._classes or name.startswith(_PLATFORM):
+            return True
+        if name.startswith(_CLUSTER):
+            return None
+        # Of a package of which nothing is in the jar, all of it may be elsewhere on the class path.
+        return False if name.rpartition(".")[0] in self._packages else None
+
+    def owner(self, name: str, field: str) -> str | None:
+        """Return which class has a field, static and transient ones too: this one, or the next superclass that has it.
+
+        Empty if none has it, None if that cannot be told.
+        """
+        if self.has(name) is False:
+            return ""
+        for _ in range(_MAX_SUPERCLASSES):
+            found = self._find(name)
+            if found is None:
+                return "" if name == OBJECT else None
+            if any(each.name == field for each in found.fields):
+                return name
+            name = found.super_name or OBJECT
+        return None
+
+    def declared_class(self, name: str, field: str) -> str | None:
+        """Return the class, or the primitive, of a field that a class declares, as Java sees it; None if that cannot be told."""
+        found = self._find(name)
+        declared = [each for each in found.fields if each.name == field] if found is not None else []
+        # Java assigns by the descriptor: what a type parameter stands for is not in it.
+        with suppress(ValueError):
+            return type_of(declared[0].descriptor).class_name if declared else None
+        return None
+
+    def constructs(self, name: str) -> bool | None:
+        """Return whether a class is public and has a public constructor without parameters; None if that cannot be told."""
+        found = self._find(name)
+        if found is None:
+            return None
+        return found.is_public and any(
+            each.name == "<init>" and each.descriptor == "()V" and each.is_public for each in found.methods
+        )
+
+    def extends(self, name: str, ancestor: str) -> bool | None:
+        """Return whether a class extends or implements another one; None if that cannot be told."""
+        if not self._packages:
+            return None
+        with suppress(UnknownTypeError):
+            return self._hierarchy.is_a(name, ancestor)
+        return None
+
+    def components(self, name: str) -> tuple[str, ...] | None:
+        """Return the names of the components of a record, in order; None if it is none, or that cannot be told."""
+        found = self._find(name)
+        if found is None or found.record_components is None:
+            return None
+        return tuple(component.name for component in found.record_components)
+
+    def constants(self, name: str) -> tuple[str, ...] | None:
+        """Return the constants of an enum, in order; None if it is none, or that cannot be told."""
+        found = self._find(name)
+        return found.enum_constants if found is not None and found.is_enum else None
+
+    def _find(self, name: str) -> ClassFile | None:
+        with suppress(ReaderError):
+            return self._classes.find(name)
+        return None
+
+
+NO_JAR = JarClasses(ClassPath(()))
+"""The classes of a job of which no jar is given: next to nothing can be told."""
 
 
 class Fact(Enum):
@@ -125,3 +293,31 @@ class Job:
     operators: dict[str, JobOperator]
     classes: JarClasses = NO_JAR
     risks: tuple[Risk, ...] = ()
+
+
+class Against(ABC):
+    """One thing that a savepoint is compared with.
+
+    Attributes:
+        order: several of them inform in this order; what lists operators and states comes before what describes classes.
+    """
+
+    order: ClassVar[int] = 0
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """The thing as the report names it."""
+
+    @abstractmethod
+    def inform(self, new: Job, old: Job, flink: FlinkVersion) -> Job:
+        """Return what is known of the new job, with what this tells.
+
+        Args:
+            new: what is known of it so far.
+            old: the job that wrote the savepoint.
+            flink: the version that restores it.
+
+        Raises:
+            ReaderError: it cannot be read.
+        """

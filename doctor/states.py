@@ -1,4 +1,11 @@
-"""The stages `restore`, `register`, `access` and `snapshot`: what becomes of each state of an operator.
+"""The classes that a savepoint names, and what is known of the classes of the new job.
+
+A bounded look at stored values: what the snapshots of both savepoints leave open, and their first values show.
+
+Only states are looked at whose verdict the descriptions leave open, and at most `MOST_BYTES` of each in either savepoint. What is not
+seen decides nothing: the verdict of the headers stands, with its risk.
+
+The stages `restore`, `register`, `access` and `snapshot`: what becomes of each state of an operator.
 
 Flink opens the state files of an operator first, with all serializer snapshots in them, whether the job declares the states or not;
 then each state is declared, by name and kind; rocksdb reads values last. A verdict names the first stage that fails.
@@ -6,22 +13,254 @@ then each state is declared, by name and kind; rocksdb reads values last. A verd
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
-from doctor.job import JobOperator, JobState
-from doctor.report import Risk, Severity, Stage, StateOutcome, StateVerdict, max_severity
-from doctor.required import DECLARES, NOT_OF_THE_JOB, named_classes
+from doctor.job import NO_JAR, Job, JobOperator, JobState
+from doctor.report import RequiredClass, Risk, Severity, Stage, StateOutcome, StateVerdict, max_severity
 from doctor.rules import kryo, upgrade
 from doctor.rules import states as rules
 from doctor.rules.comparison import compare
-from doctor.rules.context import Comparison, Context, Path, found, joined, walk
-from doctor.rules.jar import CLASS_UNSEEN, VALUES_LEFT_OVER, VALUES_MISFIT
-from doctor.rules.pojo import COMPONENT_REMOVED, FIELD_DETACHED, FIELD_RETYPED
-from doctor.rules.rule import Effect, Finding, Rule, Verdict, risk_of
+from doctor.rules.kryo import FIELDS_UNSEEN, UPGRADE_UNLISTED
+from doctor.rules.pojo import COMPONENT_REMOVED, FIELD_DETACHED, FIELD_RETYPED, SUBCLASSES_UNSEEN
+from doctor.rules.rule import (
+    Comparison,
+    Context,
+    Effect,
+    Finding,
+    KnownClasses,
+    Path,
+    Rule,
+    Verdict,
+    found,
+    joined,
+    risk_of,
+    walk,
+)
 from doctor.rules.types import CLASS_GONE, compare_constants
-from doctor.samples import with_gone_classes, with_samples
-from readers import EnumSerializer, KryoSerializer, PojoSerializer, Serializer, StateKind, TtlSerializer
+from doctor.rules.untold import (
+    CEP_STAGE,
+    CLASS_UNSEEN,
+    KRYO_CLASS_GONE,
+    KRYO_FIELDS,
+    SUBCLASS_FIELDS,
+    SUBCLASS_GONE,
+    VALUES_LEFT_OVER,
+    VALUES_MISFIT,
+)
+from doctor.rules.upgrade import CEP_PATTERN
+from readers import (
+    EnumSerializer,
+    KryoSerializer,
+    OpaqueSerializer,
+    PojoSerializer,
+    ReaderError,
+    Serializer,
+    Stages,
+    StateKind,
+    TtlSerializer,
+    ValueSample,
+    sample_of,
+)
+
+_CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[\w$]+)*")
+# Classes of the JDK, of Flink and of Scala are not in the jar of a job.
+NOT_OF_THE_JOB = ("java.", "javax.", "org.apache.flink.", "scala.", "org.apache.avro.")
+DECLARES = "declares a field"
+_ROLES = (
+    ("pojo_class", "POJO"),
+    ("enum_class", "enum"),
+    ("type_class", "Kryo class"),
+    ("runtime_class", "Avro class"),
+    ("tuple_class", "tuple class"),
+    ("component_class", "array component"),
+)
+
+
+def named_classes(node: Serializer) -> Iterator[tuple[str, str]]:
+    """Yield the classes that a node of a type tree names, each with its role."""
+    for attribute, role in _ROLES:
+        name = getattr(node, attribute, "")
+        # Of a Scala collection the snapshot holds source code there.
+        if _CLASS_NAME.fullmatch(name):
+            yield name, role
+    if isinstance(node, OpaqueSerializer) and _CLASS_NAME.fullmatch(node.java_class):
+        yield node.java_class, "serializer snapshot"
+    if isinstance(node, PojoSerializer):
+        for field in node.fields:
+            if field.declared_in and not field.hidden:
+                yield field.declared_in, DECLARES
+    if isinstance(node, KryoSerializer):
+        for registration in node.settings.registrations:
+            yield registration.class_name, "registered with Kryo"
+            if _CLASS_NAME.fullmatch(registration.serializer):
+                yield registration.serializer, "Kryo serializer"
+
+
+def known_classes(new: Job) -> KnownClasses:
+    """Return what the types of the new job, and its jar, tell about its classes."""
+    named: set[str] = set()
+    pojos: dict[str, PojoSerializer] = {}
+    enums: dict[str, EnumSerializer] = {}
+    for operator in new.operators.values():
+        for tree in _types_of(operator):
+            for _, node in walk(tree):
+                # A type that was taken from the savepoint shows nothing about the new job.
+                if not operator.assumed:
+                    named.update(name for name, _ in named_classes(node))
+                if isinstance(node, PojoSerializer):
+                    pojos.setdefault(node.pojo_class, node)
+                elif isinstance(node, EnumSerializer):
+                    enums.setdefault(node.enum_class, node)
+    return KnownClasses(named=frozenset(named), pojos=pojos, enums=enums, jar=new.classes)
+
+
+def required_classes(operator: JobOperator, known: KnownClasses) -> Iterator[RequiredClass]:
+    """Yield the classes of the job that the states of an operator name, each once a state and role."""
+    roots = [("", operator.key)] if operator.key is not None else []
+    roots += [(state.name, tree) for state in operator.states for tree in state.entry.serializers()]
+    seen = set()
+    for state_name, tree in roots:
+        assert tree is not None
+        for _, node in walk(tree):
+            for name, role in named_classes(node):
+                if (state_name, name, role) in seen or name.startswith(NOT_OF_THE_JOB):
+                    continue
+                seen.add((state_name, name, role))
+                yield RequiredClass(
+                    class_name=name,
+                    role=role,
+                    operator_id=operator.operator_id,
+                    state_name=state_name,
+                    exists=known.has(name),
+                )
+
+
+def _types_of(operator: JobOperator) -> Iterator[Serializer]:
+    if operator.key is not None:
+        yield operator.key
+    for state in operator.states:
+        yield from state.entry.serializers()
+
+
+MOST_BYTES = 16 << 10
+_OF_KRYO = frozenset({FIELDS_UNSEEN, UPGRADE_UNLISTED})
+_PATH = ("value",)
+
+
+def with_gone_classes(compared: Comparison, old: JobState, context: Context) -> Comparison:
+    """Return the findings about a state with the classes that its first values name, and that no jar has.
+
+    Args:
+        compared: what the headers tell.
+        old: the state in the savepoint.
+        context: what is known beside it.
+    """
+    is_open = not _OF_KRYO.isdisjoint(finding.rule for finding in compared.findings)
+    written = _sample(old) if is_open and context.classes.jar is not NO_JAR else None
+    names = written.kryo_classes() if written is not None else frozenset()
+    gone = sorted(name for name in names if context.classes.has(name) is False)
+    return compared | found(KRYO_CLASS_GONE, _PATH, ", ".join(gone)) if gone else compared
+
+
+def with_samples(compared: Comparison, old: JobState, new: JobState, context: Context) -> Comparison:
+    """Return the findings about a state; values that settle what they leave open are read.
+
+    Args:
+        compared: what the headers tell.
+        old: the state in the savepoint.
+        new: it in a savepoint of the new job.
+        context: what is known beside them.
+    """
+    rules = {finding.rule for finding in compared.findings}
+    if not rules & (_OF_KRYO | {SUBCLASSES_UNSEEN, CEP_PATTERN}):
+        return compared
+    written, read = _sample(old), _sample(new)
+    if written is None or read is None:
+        return compared
+    for answered, shown in _shown(written, read, rules, context):
+        kept = tuple(finding for finding in compared.findings if finding.rule not in answered)
+        compared = replace(compared, findings=kept) | shown
+    return compared
+
+
+def _sample(state: JobState) -> ValueSample | None:
+    # Who reads the values themselves is told what is wrong with them: here they only add to the headers.
+    with suppress(ReaderError):
+        return sample_of(state.places, MOST_BYTES)
+    return None
+
+
+def _shown(
+    written: ValueSample, read: ValueSample, rules: set[Rule], context: Context
+) -> Iterator[tuple[frozenset[Rule], Comparison]]:
+    """Yield the rules that left something open, and what the values show of it."""
+    if rules & _OF_KRYO and _is_of_reader(written, read, context):
+        name = written.unreadable_class(read)
+        if name is not None:
+            yield _OF_KRYO, found(KRYO_FIELDS, _PATH, name)
+    if SUBCLASSES_UNSEEN in rules:
+        for shown in _subclasses(written, read, context):
+            yield frozenset({SUBCLASSES_UNSEEN}), shown
+    if CEP_PATTERN in rules:
+        gone = _gone_stages(written.stages(), read.stages())
+        if gone:
+            yield frozenset({CEP_PATTERN}), found(CEP_STAGE, _PATH, ", ".join(sorted(gone)))
+
+
+def _is_of_reader(written: ValueSample, read: ValueSample, context: Context) -> bool:
+    """Return whether the new objects are of the Kryo that reads the savepoint, and ids mean the same classes in both."""
+    old, new = _kryo_of(written.value), _kryo_of(read.value)
+    if old is None or new is None:
+        return False
+    settings = new.settings
+    return (
+        settings.version == context.new_kryo
+        and [each.class_name for each in settings.registrations]
+        == [each.class_name for each in old.settings.registrations]
+        # A Kryo serializer of the job's own writes no fields.
+        and new.type_class not in settings.serializers
+        and not settings.default_serializers
+    )
+
+
+def _kryo_of(value: Serializer) -> KryoSerializer | None:
+    """Return the serializer of Kryo that writes a value to its end: it, or the last field of a POJO."""
+    tail = value.fields[-1].serializer if isinstance(value, PojoSerializer) and value.fields else value
+    return tail if isinstance(tail, KryoSerializer) else None
+
+
+def _subclasses(written: ValueSample, read: ValueSample, context: Context) -> Iterator[Comparison]:
+    described: set[str] = set()
+    for sample in (written, read):
+        if isinstance(sample.value, PojoSerializer):
+            described.update(name for name, _ in sample.value.registered + sample.value.non_registered)
+    changed = written.unreadable_subclass(read, described)
+    if changed is not None:
+        yield found(SUBCLASS_FIELDS, _PATH, changed)
+    met = read.subclasses()
+    for name in written.subclasses():
+        if name in described or name in met:
+            continue
+        has = context.classes.has(name)
+        # As where snapshots list them: a job that has met other subclasses, and not this one, has most likely lost it.
+        if has is False or (has is None and met and read.is_whole):
+            yield found(
+                SUBCLASS_GONE, _PATH, name if has is False else f"{name}, unless it is still in the jar"
+            )
+
+
+def _gone_stages(old: Stages | None, new: Stages | None) -> frozenset[str]:
+    """Return the stages in which old matches begin, and that no match of the new job names.
+
+    A stage may have moved to the second place, so that the new job must have seen more than the first stage.
+    """
+    if old is None or new is None or not new.first or not new.later:
+        return frozenset()
+    return old.first - new.first - new.later
+
 
 _FIRST_WITH_TTL_MIGRATION = 2
 _FIRST_WITHOUT_SCALA = 2

@@ -30,7 +30,7 @@ from doctor.report import (
     StateVerdict,
     worst,
 )
-from doctor.rules import values as rules
+from doctor.rules import untold as rules
 from doctor.rules.pojo import SUBCLASSES_UNSEEN
 from doctor.rules.rule import Finding, Rule
 from readers import (

@@ -45,17 +45,15 @@ from typing import TYPE_CHECKING
 from readers.latenames import late_names
 
 if TYPE_CHECKING:
-    from readers.columnnames import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED
-    from readers.compiled.ahead import UNITS as COMPILED_UNITS
-    from readers.compiled.ahead import compile_all, missing_units
-    from readers.compiled.kernel import kernel
+    from readers.compiled.kernel import UNITS as COMPILED_UNITS
+    from readers.compiled.kernel import compile_all, kernel, missing_units
     from readers.compiled.routines import Intrinsic, subroutine
     from readers.compiled.routines import logger as compile_log
     from readers.connectors.layout import Layout as ConnectorLayout
-    from readers.connectors.source import ConnectorSource
+    from readers.connectors.recognition import ConnectorSource
     from readers.decode import instructions
     from readers.decode.columns import NO_COLUMN, ColumnTree
-    from readers.decode.decoder import Batch, load_machine, warm
+    from readers.decode.decoder import Batch, Page, load_machine, warm
     from readers.decode.dictionaries import dictionary_schema, with_dictionaries
     from readers.decode.loads import (
         load_i2,
@@ -74,14 +72,19 @@ if TYPE_CHECKING:
         store_be_4,
         store_be_8,
     )
-    from readers.decode.machine.code import target, word
-    from readers.decode.machine.decimals import is_within
-    from readers.decode.page import Page
+    from readers.decode.machine.columns import is_within
+    from readers.decode.machine.registers import target, word
     from readers.decode.program import Code, Program
     from readers.description import write_state_info
-    from readers.differences.hashes import Hashes, combined_hashes, row_hashes
-    from readers.differences.matching import matching_rows, other_rows
-    from readers.differences.states import ComparedState, differing_rows
+    from readers.differences import (
+        ComparedState,
+        Hashes,
+        combined_hashes,
+        differing_rows,
+        matching_rows,
+        other_rows,
+        row_hashes,
+    )
     from readers.errors import (
         AccessDeniedError,
         CorruptDataError,
@@ -99,11 +102,9 @@ if TYPE_CHECKING:
         ValueOutOfRangeError,
         without_folders,
     )
-    from readers.formats.composite.layout import composite_program
-    from readers.formats.composite.source import ComposedSource
+    from readers.formats.composite import ComposedSource, composite_program
     from readers.formats.entry import WHOLE_MAP, Entry, StateKind, state_meta_info
-    from readers.formats.operatorstate.layout import operator_program
-    from readers.formats.operatorstate.source import OperatorSource, operator_header_of
+    from readers.formats.operatorstate import OperatorSource, operator_header_of, operator_program
     from readers.formats.source import (
         Selection,
         Source,
@@ -114,24 +115,22 @@ if TYPE_CHECKING:
         StoredGroups,
         Tally,
     )
-    from readers.headers.keyed import StoredHeader
-    from readers.headers.metainfo import BackendStateType, StateMetaInfo
-    from readers.jars.classfiles.classfile import ClassFile
-    from readers.jars.classfiles.classpath import ClassPath
-    from readers.jars.classfiles.jar import Jar
-    from readers.jars.classfiles.signatures import OBJECT, method_signature, type_of
+    from readers.headers import StoredHeader
+    from readers.jars.classfile import ClassFile
+    from readers.jars.classpath import ClassPath, Jar
     from readers.jars.declared.reading import Declarations, DeclaredState, read_declarations
-    from readers.jars.extraction.extractor import TypeExtractor
-    from readers.jars.extraction.hierarchy import Hierarchy, UnknownTypeError
-    from readers.jars.jobclasses.jobclasses import JobClasses
+    from readers.jars.extractor import TypeExtractor
+    from readers.jars.jobclasses import JobClasses
+    from readers.jars.pojos import Hierarchy, UnknownTypeError
+    from readers.jars.signatures import OBJECT, method_signature, type_of
     from readers.javaio import JavaObject, read_object
     from readers.jsontext import iso_timestamp, json_text
     from readers.keygroups import key_group_bytes, key_group_chunks, key_groups_of_subtask, operator_id_of
-    from readers.lostpages import check_lost_pages, survive_lost_pages, take_lost_pages
     from readers.metadata import OperatorState, StateObject
     from readers.metadata.model import first_flink
     from readers.metadata.reader import NEWEST_VERSION as NEWEST_METADATA
     from readers.metadata.reader import OLDEST_VERSION as OLDEST_METADATA
+    from readers.metainfo import BackendStateType, StateMetaInfo
     from readers.offsets import SCHEMA as SOURCE_OFFSETS
     from readers.offsets import OffsetPlace, impossible_offsets, offset_places, offset_problem, source_offsets
     from readers.operators import Operator
@@ -139,7 +138,7 @@ if TYPE_CHECKING:
     from readers.rows import conform, is_keyed, merged_type
     from readers.samples.sample import Stages, ValueSample, sample_of
     from readers.savepoint import Savepoint
-    from readers.schemas import schema_of
+    from readers.schemas import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, schema_of
     from readers.serializers.avro import AvroSerializer
     from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
     from readers.serializers.containers import (
@@ -148,14 +147,17 @@ if TYPE_CHECKING:
         MapSerializer,
         NullableSerializer,
     )
-    from readers.serializers.kryo.classes import BOXES, COLLECTIONS, IMMUTABLE_COLLECTIONS, MAPS, PRIMITIVES
-    from readers.serializers.kryo.input import KryoInput
     from readers.serializers.kryo.objects import value_reader as kryo_value_reader
-    from readers.serializers.kryo.reader import KryoReader
+    from readers.serializers.kryo.reader import KryoInput, KryoReader
     from readers.serializers.kryo.serializer import KryoSerializer
     from readers.serializers.kryo.settings import (
+        BOXES,
+        COLLECTIONS,
+        IMMUTABLE_COLLECTIONS,
         KRYO_2_24,
         KRYO_5,
+        MAPS,
+        PRIMITIVES,
         KryoRegistration,
         KryoSettings,
         KryoType,
@@ -165,16 +167,22 @@ if TYPE_CHECKING:
     from readers.serializers.operators import TtlSerializer
     from readers.serializers.pojo import CLASS, PojoField, PojoSerializer
     from readers.serializers.primitives import VoidNamespaceSerializer
-    from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
+    from readers.serializers.protobuf import Descriptors, read_descriptors
     from readers.serializers.scala import ScalaCaseClassSerializer
+    from readers.serializers.structs import ROW_KIND, RowSerializer, TupleSerializer
     from readers.serializers.table.rowdata import ExternalSerializer, RowDataSerializer
-    from readers.serializers.tuples import ROW_KIND, RowSerializer, TupleSerializer
-    from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC
-    from readers.snapshots.registry import has_snapshot
+    from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC, has_snapshot
     from readers.stateinfo.file import OperatorInfo, StateInfo, TypeInfo, load_state_info, read_bounded
     from readers.stateinfo.plans import JobPlan, load_job_plan, read_job_plan
     from readers.states import State, StatePart, UnreadHandle
-    from readers.storage.filesystems import FileSystem, Listing, absolute
+    from readers.storage.filesystems import (
+        FileSystem,
+        Listing,
+        absolute,
+        check_lost_pages,
+        survive_lost_pages,
+        take_lost_pages,
+    )
     from readers.storage.location import (
         DEFAULT_OPTIONS,
         METADATA_FILE_NAME,
@@ -191,8 +199,15 @@ if TYPE_CHECKING:
     from readers.storage.remote import RemoteEntry, RemoteFileSystem
     from readers.storage.schemes import arrow_filesystem, needed_credentials, s3_arguments
     from readers.storage.temporary import TemporaryFolder, cache_directory
-    from readers.surveys.orphans import orphan_timers
-    from readers.surveys.survey import KeySurvey, LargeKey, garbage_share, key_texts, survey, update_times
+    from readers.surveys.survey import (
+        KeySurvey,
+        LargeKey,
+        garbage_share,
+        key_texts,
+        orphan_timers,
+        survey,
+        update_times,
+    )
 
 # A type checker would take every name for one of the room.
 if not TYPE_CHECKING:

@@ -9,8 +9,8 @@ from readers.operators import Operator
 from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.operators import TtlSerializer
-from readers.serializers.protobuf.descriptors import Descriptors
-from readers.serializers.tuples import ROW_KIND
+from readers.serializers.protobuf import Descriptors
+from readers.serializers.structs import ROW_KIND
 from readers.stateinfo.file import NO_OPERATOR, OperatorInfo, StateInfo, TypeInfo, state_info_text
 from readers.stateinfo.plans import JobPlan, PlannedOperator
 from readers.stateinfo.refinement import record_of

@@ -19,12 +19,19 @@
 
 Every message says what was expected, what was found and where. `path` is the file as the savepoint names it,
 `position` the byte offset in it, `breadcrumbs` the names from the operator down to the field.
+
+What the readers do not foresee, as one typed error that names the state, its types and the position.
 """
 
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
+
+import pyarrow as pa
 
 _HEX_WINDOW_BYTES = 16  # on each side of the position
 # Matches `/a/b/` in `/a/b/name`, and `file:/a/b/` in `file:/a/b/name`; in quotes, folders may have blanks in their names.
@@ -175,3 +182,34 @@ def hex_window(data: bytes | memoryview, position: int) -> str:
     before = bytes(data[start:position]).hex()
     after = bytes(data[position : position + _HEX_WINDOW_BYTES]).hex()
     return f"{before}|{after}"
+
+
+# Of Python, numpy and Arrow. Not among them: too little memory, errors of files, and whatever stops a query.
+FAILURES = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, RecursionError,
+    TypeError, ValueError, struct.error, pa.ArrowCapacityError,
+)  # fmt: skip
+
+
+@contextmanager
+def located(
+    *breadcrumbs: str, path: str | None = None, position: int | None = None, what: Callable[[], str]
+) -> Iterator[None]:
+    """Give errors the place of what is read within the context.
+
+    Args:
+        *breadcrumbs: from the outermost to the innermost.
+        path: the file.
+        position: the byte in it where what is read begins.
+        what: returns what is expected, for failures that no check foresees.
+
+    Raises:
+        ReaderError: the error itself; an error that is none becomes a `ReaderFailureError`.
+    """
+    try:
+        yield
+    except ReaderError as error:
+        raise error.within(*breadcrumbs, path=path) from error
+    except FAILURES as error:
+        message = f"expected {what()}, but reading fails with {type(error).__name__}: {error}"
+        raise ReaderFailureError(message, path=path, position=position, breadcrumbs=breadcrumbs) from error

@@ -26,10 +26,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from readers.connectors import kafka
-from readers.connectors.layout import OffsetBounds, SourceOffset, expect_end, versioned
-from readers.connectors.names import READER_STATE
-from readers.connectors.recognition import is_candidate
-from readers.connectors.source import ConnectorSource, bytes_of
+from readers.connectors.layout import READER_STATE, OffsetBounds, SourceOffset, expect_end, versioned
+from readers.connectors.recognition import ConnectorSource, bytes_of, is_candidate
 from readers.cursor import Cursor
 from readers.errors import ReaderError
 from readers.formats.entry import StateKind

@@ -8,16 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from readers.errors import LeftOverError, ReaderError
-from readers.failures import located
-from readers.formats.channelstate.layout import InFlightRecords
+from readers.errors import LeftOverError, ReaderError, located
 from readers.formats.entry import Entry, StateKind
-from readers.formats.opener import OpeningContext
-from readers.formats.opening import opener_of
+from readers.formats.inflight import InFlightRecords
+from readers.formats.opener import OpeningContext, handle_outline, opener_of, operator_outline
 from readers.formats.source import Selection, Source, StateName
 from readers.keygroups import operator_id_of
 from readers.metadata import OperatorState, StateObject, StateRole, SubtaskState
-from readers.outlines import handle_outline, operator_outline
 from readers.serializers.base import Serializer
 from readers.serializers.named import serializer_named
 from readers.serializers.pojo import known_subclasses, with_subclasses
@@ -28,7 +25,7 @@ from readers.storage.location import SavepointLocation
 
 if TYPE_CHECKING:
     from readers.connectors.layout import Layout
-    from readers.jars.jobclasses.jobclasses import JobClasses
+    from readers.jars.jobclasses import JobClasses
 
 _LEFT_OUT = Contradiction(
     "this savepoint holds none for the windows: Flink leaves timers on the heap out of native savepoints of RocksDB, and a restored job "
@@ -142,7 +139,7 @@ class Operator:
     @property
     def _may_have_connectors(self) -> bool:
         """True if a state may be of a connector, so that its values decide on its type."""
-        from readers.connectors.names import CONNECTOR_STATES  # a lookup needs no connector
+        from readers.connectors.layout import CONNECTOR_STATES  # a lookup needs no connector
 
         if self.metadata.coordinator_state is not None:
             return True
@@ -297,7 +294,7 @@ class StateCollector:
 
     def complete(self, jars: JobClasses) -> None:
         """Give every POJO the subclasses that the jars have and the savepoint does not describe."""
-        from readers.jars.jobclasses.subclasses import MAX_SUBCLASSES  # loaded with the jars
+        from readers.jars.jobclasses import MAX_SUBCLASSES  # loaded with the jars
 
         trees = (tree for parts in self.parts.values() for part in parts for tree in part.entry.serializers())
         completion = jars.completion(self.knowledge.kryo, trees)
@@ -468,7 +465,7 @@ def _recognised(states: tuple[State, ...]) -> dict[str, Layout]:
 
 def _readable_values(part: StatePart) -> Iterator[bytes]:
     """Yield the values of a part up to the first that cannot be read: whoever reads the part gets the error."""
-    from readers.connectors.source import bytes_of
+    from readers.connectors.recognition import bytes_of
 
     with suppress(ReaderError):
         for page in part.source.pages(part.name, Selection()):
@@ -476,7 +473,7 @@ def _readable_values(part: StatePart) -> Iterator[bytes]:
 
 
 def _with_layout(state: State, layout: Layout) -> State:
-    from readers.connectors.source import ConnectorSource
+    from readers.connectors.recognition import ConnectorSource
 
     sources = [(part.name, ConnectorSource.open(part.source, part.name, layout)) for part in state.parts]
     parts = tuple(StatePart(source=source, name=name, entry=source.entries[name]) for name, source in sources)

@@ -30,12 +30,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from readers.columnnames import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED
-from readers.decode.decoder import Batch
-from readers.decode.outliers import Outlier, Path
-from readers.decode.page import Page
+from readers.decode.columns import Outlier, Path
+from readers.decode.decoder import Batch, Page
 from readers.errors import CorruptDataError
 from readers.formats.entry import WHOLE_MAP, Entry, StateKind, column_type
+from readers.schemas import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED
 from readers.serializers.operators import TtlSerializer, UnshownSerializer
 
 _INDEX = pa.int32()

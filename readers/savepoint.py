@@ -20,14 +20,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from readers.errors import MissingFileError, ReaderError
-from readers.formats.channelstate.layout import InFlightRecords
 from readers.formats.entry import StateKind
-from readers.formats.opener import OpeningContext
-from readers.formats.opening import opener_of
+from readers.formats.inflight import InFlightRecords
+from readers.formats.opener import OpeningContext, opener_of, savepoint_outline
 from readers.formats.source import Source
 from readers.metadata import MasterState, OperatorState, SavepointMetadata, StateRole, read_metadata
 from readers.operators import Operator
-from readers.outlines import savepoint_outline
 from readers.recognition import STATE_INFO_FILE_NAME
 from readers.serializers.base import Serializer
 from readers.serializers.named import serializer_named
@@ -43,8 +41,8 @@ from readers.states import State, StatePart
 from readers.storage.location import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, StorageOptions
 
 if TYPE_CHECKING:
-    from readers.jars.classfiles.jar import Jar
-    from readers.jars.jobclasses.jobclasses import JobClasses
+    from readers.jars.classpath import Jar
+    from readers.jars.jobclasses import JobClasses
 
 # Less than what a person needs to ask again, more than a query needs from its first file to the last.
 _MOMENT_S = 1.0
@@ -130,7 +128,7 @@ class Savepoint:
     ) -> tuple[JobClasses | None, tuple[Contradiction, ...]]:
         """Return the classes of the jars that `stateInfo` names, behind those that are given, and why some are not used."""
         # Heavy, and most savepoints are read without jars.
-        from readers.jars.jobclasses.jobclasses import JobClasses
+        from readers.jars.jobclasses import JobClasses
 
         jars, problems = [], []
         for name in info.jars:
@@ -146,7 +144,7 @@ class Savepoint:
             return given, (*problems, Contradiction(f"its jars are not used: {error.told}"))
 
     def _jar_beside(self, info: SavepointInfo, name: str) -> Jar:
-        from readers.jars.classfiles.jar import Jar  # as above
+        from readers.jars.classpath import Jar  # as above
 
         if info.folder:
             return Jar.open(os.path.join(info.folder, name))

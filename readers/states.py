@@ -10,18 +10,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.columnnames import OUT_OF_RANGE, ROW
 from readers.decode.columns import ColumnTree
-from readers.decode.decoder import Batch, Decoder
-from readers.decode.page import Page
+from readers.decode.decoder import Batch, Decoder, Page
 from readers.decode.program import Code, Program
 from readers.decode.versions import VersionedDecoder
-from readers.errors import ClassMismatchError, CorruptDataError, ReaderError, UnsupportedSerializerError
-from readers.failures import located
+from readers.errors import (
+    ClassMismatchError,
+    CorruptDataError,
+    ReaderError,
+    UnsupportedSerializerError,
+    located,
+)
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
 from readers.formats.source import Selection, Source, StateName, StateSize
 from readers.keygroups import key_group_of
-from readers.lostpages import check_lost_pages
 from readers.metadata import KeyGroupRange
 from readers.rows import (
     COUNTED,
@@ -35,7 +37,9 @@ from readers.rows import (
     shown,
     state_schema,
 )
+from readers.schemas import OUT_OF_RANGE, ROW
 from readers.stateinfo.refinement import Contradiction
+from readers.storage.filesystems import check_lost_pages
 
 _UNDIVIDED = "native heap snapshots do not record where entries end: where that is not certain, one row holds all entries of a key group"
 # Whether a value holds an object of a class that the savepoint does not describe shows only in the entries. A question for the

@@ -35,22 +35,22 @@ from typing import TYPE_CHECKING, Any
 from savepointdb.rooms import check_rooms
 
 if TYPE_CHECKING:
-    from savepointdb.answer import Answer
+    from savepointdb.answer import Answer, Table
     from savepointdb.connection import Connection, check, connect, create, diff, history
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
-    from savepointdb.questions import test
     from savepointdb.results import (
         BisectResult,
         CheckResult,
+        ConvertResult,
         DiffResult,
+        ExportResult,
         KeyHistory,
         RowsResult,
         TaskResult,
         TestResult,
+        WriteResult,
     )
-    from savepointdb.table import Table
-    from savepointdb.target import ConvertResult, ExportResult, WriteResult
-    from savepointdb.tasks import bisect, convert, export, inspect, lookup, write, xray
+    from savepointdb.tasks import bisect, convert, export, inspect, lookup, test, write, xray
     from service.base.errors import (
         ColumnNotFoundError,
         ConflictError,

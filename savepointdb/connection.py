@@ -15,23 +15,20 @@ from typing import Any
 
 from catalog import Database, NoSuchTableError, Root
 from doctor import NEWEST_FLINK
-from savepointdb.answer import Answer
-from savepointdb.display import database_lines, html_list
+from savepointdb.answer import Answer, Table
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Sources
-from savepointdb.results import CheckResult, DiffResult, KeyHistory
-from savepointdb.table import Table
-from savepointdb.target import ConvertResult, ExportResult, WriteResult
-from savepointdb.values import CallerTables
+from savepointdb.results import CheckResult, ConvertResult, DiffResult, ExportResult, KeyHistory, WriteResult
+from savepointdb.values import CallerTables, database_lines, html_list
 from service.base.errors import InvalidRequestError, QueryError
 from service.base.settings import UNLIMITED, check_value, settings_of
-from service.doors.cli.compile import log_compilation
+from service.doors.cli.output import log_compilation
 from service.doors.cli.sources import no_savepoint
 from service.query.encode import counted, printable
 from service.query.engines.registry import AUTO
 from service.query.running.request import QueryRequest
-from service.query.sql.parser import DIALECT
-from service.query.sql.tablefunctions import PREVIOUS
+from service.query.sql.schemas import PREVIOUS
+from service.query.sql.text import DIALECT
 from service.tasks.check.running import AUTO as AUTO_BACKEND
 from service.tasks.diff.running import DiffRequest, compared_of
 from service.tasks.export.files.conversion import PARQUET

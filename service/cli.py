@@ -1,7 +1,7 @@
 """The command line: `savepointdb serve | query | inspect | lookup | history | diff | check | …`, as `_COMMANDS` lists them.
 
 This module imports only what it needs to parse arguments; the module of a command is imported when the command is called.
-Results go to standard output, everything else to standard error; exit codes are in `service.doors.cli.outcome`.
+Results go to standard output, everything else to standard error; exit codes are in `service.doors.cli.output`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import NoReturn
 
-from service.base import settings
-from service.base.process import machine
+from service.base import machine, settings
 from service.doors.cli.parser import (
     FLINK_SETTINGS,
     QUERY_SETTINGS,
@@ -31,17 +29,19 @@ from service.doors.cli.parser import (
     add_names,
     add_no_cache,
     add_path_map,
+    add_shell,
+    is_source,
 )
-from service.doors.cli.shell.shell import add_shell, is_source
 from service.tasks.registry import CLI, TASKS, tasks_at
 
-# `service.doors.cli.outcome` and `service.tasks.check.findings` have the same codes, and import Arrow.
+# `service.doors.cli.output` and `service.tasks.check.findings` have the same codes, and import Arrow.
 _FAILED, _UNREADABLE, _INTERRUPTED = 1, 3, 130
 _SHELL = "shell"
 # What they answer is out before they could find that it was wrong: they end by SIGBUS.
 _ENDLESS = {"demo", "mcp", "serve", _SHELL}
 _QUERY = "query"
 _TASK = "service.doors.cli.task"
+_TERMINAL = "service.doors.cli.shell.terminal"
 # So many objects a query makes before its first row, modules among them: their garbage is not worth a look.
 _OBJECTS_OF_A_QUERY = 100_000
 _WRONG_USAGE = {"check": 4}
@@ -102,12 +102,12 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _ended(command: ModuleType, options: argparse.Namespace) -> int:
+def _ended(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     """Run a command and return its exit code; an error that it does not expect is reported in one line."""
     try:
-        return int(command.main(options))
+        return command(options)
     except Exception as error:  # the last resort: libraries raise anything
-        return int(import_module("service.doors.cli.outcome").unexpected(error, verbose=options.verbose))
+        return int(import_module("service.doors.cli.output").unexpected(error, verbose=options.verbose))
 
 
 def _unharmed(code: int, options: argparse.Namespace) -> int:
@@ -116,7 +116,7 @@ def _unharmed(code: int, options: argparse.Namespace) -> int:
     if loss is None:
         return code
     unreadable = _WRONG_USAGE.get(options.command, _UNREADABLE)
-    return int(import_module("service.doors.cli.outcome").reported(str(loss), unreadable, options))
+    return int(import_module("service.doors.cli.output").reported(str(loss), unreadable, options))
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -158,14 +158,23 @@ def _interrupted(*_: object) -> NoReturn:
     os._exit(_INTERRUPTED)
 
 
-def _loaded(command: str) -> ModuleType:
-    # The prompt of the shell does not wait for Arrow.
-    if command != _SHELL:
+def _loaded(command: str) -> Callable[[argparse.Namespace], int]:
+    """Return the function of a command."""
+    if command == _SHELL and sys.stdin.isatty() and sys.stdout.isatty():
+        # The prompt does not wait for Arrow.
+        module, name = _TERMINAL, ""
+    else:
         _load_arrow()
+        module, _, name = _home_of(command).partition(":")
+    found: Callable[[argparse.Namespace], int] = getattr(import_module(module), name or "main")
+    return found
+
+
+def _home_of(command: str) -> str:
+    """Return the module of a command, whose `main` it is, or module:function."""
     if command in TASKS and command not in _COMMANDS:
-        return import_module(_TASK)
-    folder = _FOLDERS.get(command, "service.doors.cli")
-    return import_module(f"{folder}.{command.replace('-', '_')}")
+        return _TASK
+    return _HOMES.get(command, f"service.doors.cli.{command.replace('-', '_')}")
 
 
 def _commands() -> Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]:
@@ -176,7 +185,7 @@ def _commands() -> Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], N
 
 def _load_arrow() -> None:
     if "pandas" not in sys.modules:
-        arrow = import_module("service.base.process.arrow")
+        arrow = import_module("service.base.machine")
         arrow.load_without_pandas()
         arrow.load_parts_later()
 
@@ -391,7 +400,12 @@ def _add_task(name: str) -> Callable[[argparse.ArgumentParser], None]:
 
 def _add_own(name: str) -> Callable[[argparse.ArgumentParser], None]:
     """Return what adds the arguments of a command by its own module, which knows the request of a use case."""
-    return lambda parser: _loaded(name).add_arguments(parser)
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        _load_arrow()
+        import_module(_home_of(name)).add_arguments(parser)
+
+    return add
 
 
 def _add_completion(parser: argparse.ArgumentParser) -> None:
@@ -423,8 +437,15 @@ _USAGES = {
     "export": "savepointdb export PATH --to DIR [--format parquet|iceberg|delta] [--tables NAMES] [option …]",
     "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
 }
-# Their modules are in a folder of their own.
-_FOLDERS = {_SHELL: "service.doors.cli.shell", "test": "service.doors.cli.jobs"}
+# Of the others, the module has the name of the command.
+_HOMES = {
+    "compile": "service.doors.cli.output:run_compile",
+    "demo": "service.doors.cli.serve:run_demo",
+    "keys": "service.doors.cli.setup:run_keys",
+    _SHELL: "service.doors.cli.shell.console:run_pipe",
+    "stateinfo": "service.doors.cli.setup:run_stateinfo",
+    "test": "service.doors.cli.jobs.test",
+}
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
     "shell": ("Open a shell over savepoints.", _add_shell),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from readers.compiled.ahead import compile_all
+from readers.compiled.kernel import compile_all
 from tools.synthetic.onekey import (
     write_large_values,
     write_large_values_heap,
@@ -28,7 +28,7 @@ MOST_MIB = 400
 LLVM_MIB = 50
 ENTRIES = 10_000_000
 BEGINNING = """
-from service.base.process.machine import keep_little
+from service.base.machine import keep_little
 keep_little()
 import json, sys
 from contextlib import closing
@@ -169,7 +169,7 @@ def test_an_export_of_more_keys_takes_no_more_memory(tmp_path: Path) -> None:
 
 
 WRITE = """
-from service.base.process.machine import keep_little
+from service.base.machine import keep_little
 keep_little()
 import json, sys
 from pathlib import Path

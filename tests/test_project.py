@@ -35,7 +35,7 @@ LATE_MODULES = (
     "catalog.upstream",
     "catalog.wide",
     "catalog.xray",
-    "readers.jars.classfiles",
+    "readers.jars",
     "readers.connectors",
     "readers.formats.changelog",
     "readers.jars.jobclasses",
@@ -45,13 +45,13 @@ LATE_MODULES = (
     "readers.snapshots",
     "service.query.engines.duckdb.cached",
     "service.query.engines.duckdb.tables",
-    "service.query.sql.flink",
+    "service.query.sql.translation",
     "service.query.sql.syntax",
-    "service.query.sql.trino",
+    "service.query.sql.translation",
     # `savepointdb lookup` scans, and needs no SQL.
     "service.query.running",
     "service.query.serving",
-    "service.query.sql.edits",
+    "service.query.sql.text",
     "service.tasks.lookup.statements",
 )
 

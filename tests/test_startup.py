@@ -22,9 +22,9 @@ NOT_FOR_A_LOOKUP = (
     "doctor",
     "writers.errors",
     "writers.savepoint",
-    "readers.jars.classfiles",
+    "readers.jars",
     "readers.connectors",
-    "readers.jars.extraction",
+    "readers.jars",
     "readers.jars.jobclasses",
     "readers.formats.changelog",
     "readers.formats.full",
@@ -44,7 +44,7 @@ NOT_FOR_A_LOOKUP = (
     "duckdb",
     "service.spark",
     "service.query.engines.spark.sessions",
-    "service.query.sql.trino.translation",
+    "service.query.sql.translation.trino",
     "asyncio",
     "sqlglot.dialects.duckdb",
 )
@@ -97,7 +97,7 @@ def among(loaded: list[str], unwanted: tuple[str, ...]) -> list[str]:
 
 def test_parts_of_arrow_that_are_loaded_later_have_their_own_modules() -> None:
     program = (
-        "from service.base.process.arrow import load_parts_later, load_without_pandas; "
+        "from service.base.machine import load_parts_later, load_without_pandas; "
         "load_without_pandas(); load_parts_later(); from pyarrow import compute, dataset, parquet; "
         "print(parquet.ParquetWriter.__name__, dataset.Dataset.__name__, compute.sum([1, 2]).as_py())"
     )
@@ -110,7 +110,7 @@ def test_parts_of_arrow_that_are_loaded_later_have_their_own_modules() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are listed by Linux")
 def test_numpy_starts_no_threads() -> None:
     program = (
-        "import os, sys; from service import cli; from service.base.process import machine; assert 'numpy' not in sys.modules; "
+        "import os, sys; from service import cli; from service.base.machine import machine; assert 'numpy' not in sys.modules; "
         "machine.keep_algebra_to_one_thread(); import numpy; print(len(os.listdir('/proc/self/task')))"
     )
 

@@ -112,7 +112,7 @@ def _errors() -> Iterator[str]:
     yield '`{"error": {"code", "message", "hint", "position": {"line", "column"}}}`, with the status.\n'
     for engine in ENGINES:
         engine.load()  # an engine's own errors are known once it is loaded
-    for room in ("service.tasks.write.errors", "service.tasks.test.errors", "savepointdb.errors"):
+    for room in ("service.tasks.write.request", "service.tasks.test.rules", "savepointdb.errors"):
         import_module(room)  # and those of rooms that are imported only where they are needed
     rows: dict[str, tuple[str, str, str]] = {}
     for kind in _below(QueryError):

@@ -1,7 +1,7 @@
 """Decodes and encodes all entries of whole folders of savepoints, and compares the bytes: `python -m tools.roundtrip DIR …`.
 
 A line for each state: its entries, how many of them are equal byte for byte, how many are refused or lost by which reason,
-and how many differ without one. The reasons are those of `writers/encode/losses.py`. The exit code is 1 if anything
+and how many differ without one. The reasons are those of `writers/encode/fitting.py`. The exit code is 1 if anything
 differs or fails, 2 if there was nothing to read.
 """
 
@@ -16,12 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from readers import ReaderError, Savepoint, Selection, State, StatePart
-from readers.decode.decoder import Batch, Decoder
-from readers.decode.page import Page
+from readers.decode.decoder import Batch, Decoder, Page
 from tools.folders import folder_parser, found_savepoints
 from writers import Encoded, Encoder, WriterError
-from writers.encode.equality import KEY_GROUP_BITS
-from writers.encode.losses import equal_values_loss
+from writers.encode.fitting import KEY_GROUP_BITS, equal_values_loss
 
 BEYOND = "a value is beyond its column's range"
 UNPAIRED = "text with half a surrogate pair, or bytes that are no text: the column has U+FFFD"

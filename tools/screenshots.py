@@ -17,7 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from service.doors.cli.demo import write_savepoints
+from service.doors.cli.serve import write_savepoints
 from tools.servers import served
 
 _IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"

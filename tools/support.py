@@ -15,17 +15,16 @@ from pathlib import Path
 
 from doctor import RULES, Effect
 from readers.formats.changelog.source import ChangelogSource
-from readers.formats.channelstate.source import ChannelSource
+from readers.formats.channelstate import ChannelSource
 from readers.formats.full.source import FullSource
 from readers.formats.heap.source import HeapSource
-from readers.formats.opaque import BytesSource
-from readers.formats.opening import openers
-from readers.formats.operatorstate.source import OperatorSource
-from readers.formats.rawtimers.source import RawTimerSource
+from readers.formats.opener import openers
+from readers.formats.operatorstate import BytesSource, OperatorSource
+from readers.formats.rawtimers import RawTimerSource
 from readers.formats.rocksdb.source import RocksSource
 from readers.formats.source import Source
 from readers.metadata import handles, reader
-from readers.snapshots import registry
+from readers.snapshots import reading
 from readers.snapshots.java import JAVA_SERIALIZERS, PLAIN_SERIALIZERS
 from readers.snapshots.legacy import CONFIG_SNAPSHOTS
 
@@ -59,7 +58,7 @@ def with_support(text: str) -> str:
 def _types() -> Iterable[str]:
     yield "| types | Flink 1.8 – 2.3 | Flink 1.3 – 1.7 |"
     yield "|---|---|---|"
-    for title, snapshots in registry.families():
+    for title, snapshots in reading.families():
         names = list(dict.fromkeys(map(_type_name, snapshots)))
         old = [name for name in names if name in _LEGACY]
         before = "all" if old == names else ", ".join(old) or "–"
@@ -161,7 +160,7 @@ _LEGACY = frozenset(
             *PLAIN_SERIALIZERS,
             *(
                 name
-                for _, snapshots in registry.families()
+                for _, snapshots in reading.families()
                 for name in snapshots
                 if name.endswith("ConfigSnapshot")
             ),

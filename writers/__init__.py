@@ -47,21 +47,23 @@ if TYPE_CHECKING:
         StateChanges,
         UpdatedRows,
     )
-    from writers.creation.edits import MOST_KEY_GROUPS, CreateOperator, ExtendOperatorState
-    from writers.creation.elements import CollectedElements
-    from writers.creation.empty import write_empty_savepoint
+    from writers.creation.operators import (
+        MOST_KEY_GROUPS,
+        CollectedElements,
+        CreateOperator,
+        ExtendOperatorState,
+        check_created,
+        write_empty_savepoint,
+    )
     from writers.creation.spool import SpooledEntries
-    from writers.creation.states import NewState, kind_named
-    from writers.creation.types import named_after, type_of_column
-    from writers.creation.verification import check_created
-    from writers.edits import DropOperator, Edit, ForFlink, RenameOperator, WithNewerFlink
-    from writers.elsewhere.parcels import Run, done, parcel_of, result_of
+    from writers.creation.states import NewState, kind_named, named_after, type_of_column
+    from writers.edits import DropOperator, Edit, FilesMode, ForFlink, RenameOperator, WithNewerFlink
+    from writers.elsewhere import Run, done, parcel_of, result_of
     from writers.encode.encoder import Encoded, Encoder
-    from writers.encode.equality import comparable_numbers
-    from writers.encode.fitting import fitted, shown
-    from writers.encode.primitives import NullField, null_fields
+    from writers.encode.fitting import NullField, comparable_numbers, differing, fitted, null_fields, shown
     from writers.errors import (
         RefusedEditError,
+        RestoreWarning,
         TargetError,
         TargetExistsError,
         UnencodableTypeError,
@@ -78,25 +80,19 @@ if TYPE_CHECKING:
         StateAlteration,
         TypeChange,
     )
-    from writers.files import FilesMode
     from writers.hashes import key_groups_of
-    from writers.identities import differing
     from writers.kernels import COMPILED_UNITS
-    from writers.keyed.altered import try_types
+    from writers.keyed.carry import try_types
     from writers.keyed.rewrite import RewriteKeyedState, merged_edits
-    from writers.kryo.targets import holds_older_objects, needed_type
+    from writers.kryo.upgrade import holds_older_objects, needed_type
     from writers.metadata import NEWEST_VERSION as NEWEST_WRITTEN_METADATA
     from writers.metadata import OLDEST_VERSION as OLDEST_WRITTEN_METADATA
-    from writers.operatorheaders import AlterOperatorStates
     from writers.operatorstate.connectors import is_of_sink
-    from writers.operatorstate.offsets import SetOffsets
-    from writers.operatorstate.rewrite import RewriteOperatorState
+    from writers.operatorstate.rewrite import AlterOperatorStates, RewriteOperatorState, SetOffsets
     from writers.places import store_of
     from writers.savepoint import SavepointWriter, Summary
-    from writers.stores.requests import StoreRequests
-    from writers.stores.store import Store
+    from writers.stores.store import Store, StoreRequests
     from writers.target import UNFINISHED, remove_unfinished
-    from writers.warnings import RestoreWarning
 
 # A type checker would take every name for one of the room.
 if not TYPE_CHECKING:

@@ -27,9 +27,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW, UNDECODED
-from writers.encode.fitting import fitted
+from writers.encode.fitting import fitted, identities
 from writers.errors import RefusedEditError
-from writers.identities import identities
 
 GROUP = "_group"
 FIRST_ADDED = 1 << 40

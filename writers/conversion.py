@@ -29,11 +29,9 @@ from readers import (
     Serializer,
     TupleSerializer,
 )
-from writers.encode.equality import value_program
-from writers.encode.fitting import fitted
+from writers.encode.fitting import fitted, value_program
 from writers.errors import RefusedEditError, UnencodableValueError
-from writers.kryo.typed import typed_reader
-from writers.kryo.upgrade import KryoValues
+from writers.kryo.upgrade import KryoValues, typed_reader
 
 Conversion = Callable[[pa.Array], pa.Array]
 """Old values → new values, as many."""

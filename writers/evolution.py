@@ -39,8 +39,14 @@ from readers import (
 from writers.conversion import Conversion, conversion, kept_type
 from writers.encode.fitting import fitted
 from writers.errors import RefusedEditError
-from writers.headers import RegisteredState, snapshot_block, snapshot_of
-from writers.snapshots import with_ttl, without_ttl, write_snapshot
+from writers.headers import (
+    RegisteredState,
+    snapshot_block,
+    snapshot_of,
+    with_ttl,
+    without_ttl,
+    write_snapshot,
+)
 
 _KEYED_STATE_TYPE, _VALUE_SERIALIZER = "KEYED_STATE_TYPE", "VALUE_SERIALIZER"
 _TUPLE_CLASS = "org.apache.flink.api.java.tuple.Tuple"

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from readers import Serializer
 from writers.encode.encoder import Encoder
-from writers.encode.fitting import fitted, shown
+from writers.encode.fitting import fitted, identities, shown
 from writers.errors import RefusedEditError
-from writers.identities import identities
 
 _SLICE_ROWS = 1 << 16
 _WORD_BYTES = 4

@@ -1,4 +1,4 @@
-"""The modules that have kernels, for `readers.compiled.ahead`."""
+"""The modules that have kernels, for `readers.compiled.kernel`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COMPILED_UNITS = (
     "writers.creation.grouping",
     "writers.encode.machine.execute",
     "writers.keyed.assembly",
-    "writers.keyed.keys",
+    "writers.keyed.assembly",
     "writers.keyed.resharding",
 )
 """The modules that have kernels, those of the readers among them."""

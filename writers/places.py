@@ -19,12 +19,9 @@ from urllib.parse import parse_qsl
 
 from readers import Location, SavepointLocation, StorageOptions, given_location
 from writers.errors import TargetError
-from writers.stores.arrow import ArrowStore
-from writers.stores.joined import JoinedPrefix
-from writers.stores.prefix import TargetPrefix
-from writers.stores.requests import StoreRequests
-from writers.stores.s3 import S3Store
-from writers.stores.store import Store
+from writers.stores.clients import ArrowStore, S3Store
+from writers.stores.prefix import JoinedPrefix, TargetPrefix
+from writers.stores.store import Store, StoreRequests
 from writers.target import JoinedTarget, Target, TargetDirectory, TargetReference
 
 

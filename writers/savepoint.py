@@ -18,16 +18,21 @@ from dataclasses import dataclass
 
 from readers import Savepoint, SavepointLocation, check_lost_pages
 from readers import metadata as model
-from writers import deferred
-from writers.edits import FIRST_WITH_SAVEPOINT_HANDLES, Edit, ForFlink, with_plain_key_groups
-from writers.elsewhere.parcels import Run, made_elsewhere
-from writers.errors import RefusedEditError, UnwritableError
-from writers.files import FilesMode, Gathering
+from writers import edits
+from writers.edits import (
+    FIRST_WITH_SAVEPOINT_HANDLES,
+    Edit,
+    FilesMode,
+    ForFlink,
+    Gathering,
+    with_plain_key_groups,
+)
+from writers.elsewhere import Run, made_elsewhere
+from writers.errors import RefusedEditError, RestoreWarning, UnwritableError, merged_warnings
 from writers.keyed.rewrite import RewriteKeyedState
 from writers.metadata import write_metadata
 from writers.places import target_of
 from writers.target import Target
-from writers.warnings import RestoreWarning, merged_warnings
 
 _BEFORE_AND_SINCE_1_13 = 3  # version of `_metadata`: Flink 1.11 to 1.15
 _ROCKSDB_ALONE = (
@@ -84,7 +89,7 @@ class SavepointWriter:
         mode: FilesMode = FilesMode.LINK,
         *,
         opened: Savepoint | None = None,
-        threads: int = deferred.MOST_THREADS,
+        threads: int = edits.MOST_THREADS,
     ) -> None:
         self._source = source
         self._threads = threads
@@ -123,9 +128,9 @@ class SavepointWriter:
         return is_plain
 
     def _with_made_state(
-        self, make: deferred.Make
+        self, make: edits.Make
     ) -> tuple[model.SavepointMetadata, tuple[RestoreWarning, ...]]:
-        metadata, noticed = deferred.with_made_state(self._planned, make)
+        metadata, noticed = edits.with_made_state(self._planned, make)
         return with_plain_key_groups(metadata) if self._has_plain_key_groups else metadata, noticed
 
     @property
@@ -137,9 +142,9 @@ class SavepointWriter:
             ReaderError: a file of the source is damaged.
         """
         if self._summary is None:
-            counter = deferred.FileCounter()
+            counter = edits.FileCounter()
             metadata, noticed = self._with_made_state(
-                lambda makers: deferred.made_here(makers, counter.counted(), self._threads)
+                lambda makers: edits.made_here(makers, counter.counted(), self._threads)
             )
             self._summary = self._summed(metadata, write_metadata(metadata), counter, noticed)
         return self._summary
@@ -147,13 +152,13 @@ class SavepointWriter:
     @property
     def made_bytes(self) -> int:
         """About how many bytes are read to make the state that changes."""
-        return sum(maker.size_bytes for maker in deferred.deferred_makers(self._planned))
+        return sum(maker.size_bytes for maker in edits.deferred_makers(self._planned))
 
     def _summed(
         self,
         metadata: model.SavepointMetadata,
         data: bytes,
-        counter: deferred.FileCounter,
+        counter: edits.FileCounter,
         noticed: Iterable[RestoreWarning],
     ) -> Summary:
         files = self._gathering.files.values()
@@ -187,7 +192,7 @@ class SavepointWriter:
             WriterError: the state cannot be changed so.
             ReaderError: a file of the source vanished, or is damaged.
         """
-        counter = deferred.FileCounter()
+        counter = edits.FileCounter()
         with target_of(os.fspath(target), self._source) as place:
             self._gathering.bring(place)
             planned, noticed = self._with_made_state(lambda makers: self._made(makers, place, counter, run))
@@ -200,14 +205,14 @@ class SavepointWriter:
 
     def _made(
         self,
-        makers: Sequence[deferred.KeyedStateMaker],
+        makers: Sequence[edits.KeyedStateMaker],
         place: Target,
-        counter: deferred.FileCounter,
+        counter: edits.FileCounter,
         run: Run | None,
-    ) -> Sequence[deferred.MadeState]:
+    ) -> Sequence[edits.MadeState]:
         if run is None:
             threads = self._threads if place.takes_several else 1
-            return deferred.made_here(makers, counter.counted(place.create), threads)
+            return edits.made_here(makers, counter.counted(place.create), threads)
         states = made_elsewhere(makers, place, self._operators, run)
         for state in states:
             if state.handle is not None:

@@ -27,7 +27,7 @@ from benchmarks.peers.questions import QUESTIONS, STATES
 from catalog import Catalog
 from catalog.cache.states import StateCache
 from catalog.references import open_savepoint
-from service.base.process.machine import keep_little
+from service.base.machine import keep_little
 from service.base.settings import Settings
 from service.query.encode import FORMATS
 from service.query.engines.duckdb.engine import DuckDBEngine

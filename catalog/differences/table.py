@@ -21,10 +21,9 @@ from catalog.differences.splits import (
 )
 from catalog.errors import NoSuchTableError, NotComparableError
 from catalog.scan import ANYTHING, Output, Predicate, Scan, StateSplit
-from catalog.sqlviews import ViewTable
 from catalog.statetables import StatesTable, TableState, TimersTable, divided
 from catalog.table import FactsTable, Table
-from catalog.wide.table import WideTable
+from catalog.views import ViewTable, WideTable
 from readers import KEY_GROUP, SUBTASK, State, StateKind
 
 _IDENTITY = frozenset({"key", "namespace", "map_key", "list_index", "timestamp"})

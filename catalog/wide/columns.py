@@ -8,7 +8,7 @@ from enum import Enum
 
 import pyarrow as pa
 
-from catalog.naming import unique_names
+from catalog.references import unique_names
 from readers import KEY_GROUP, OUT_OF_RANGE, UNDECODED, State, StateKind
 
 KEY, NAMESPACE = "key", "namespace"

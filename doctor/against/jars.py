@@ -12,14 +12,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from doctor.against.kind import Against
-from doctor.jarclasses import JarClasses
-from doctor.job import Fact, Job, JobOperator, JobState
+from doctor.job import Against, Fact, FlinkVersion, JarClasses, Job, JobOperator, JobState
 from doctor.report import Risk
-from doctor.rules import jar as rules
-from doctor.rules.context import walk
-from doctor.rules.rule import note_of
-from doctor.versions import FlinkVersion
+from doctor.rules import untold as rules
+from doctor.rules.rule import note_of, walk
 from readers import (
     AvroSerializer,
     ClassPath,

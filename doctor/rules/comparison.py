@@ -9,12 +9,10 @@ from types import ModuleType
 
 from doctor.rules import avro, graph, jar, kryo, plans, pojo, samples, scala, states, types, upgrade, values
 from doctor.rules.avro import compare_avro
-from doctor.rules.context import CompareAlike, Comparison, Context, Path, found
 from doctor.rules.kryo import compare_kryo
 from doctor.rules.pojo import POJO_TO_KRYO, POJO_TO_KRYO_READABLE, POJO_TO_OTHER, compare_pojos
-from doctor.rules.rule import Rule
-from doctor.rules.scala import compare_case_classes
-from doctor.rules.types import COMPARISONS, TYPE_CHANGED, compare_own, same_class
+from doctor.rules.rule import CompareAlike, Comparison, Context, Path, Rule, found
+from doctor.rules.types import COMPARISONS, TYPE_CHANGED, compare_case_classes, compare_own, same_class
 from readers import (
     AvroSerializer,
     KryoSerializer,

@@ -9,7 +9,6 @@ Flink: KryoSerializerSnapshot#resolveSchemaCompatibility
 from __future__ import annotations
 
 from doctor.rules import types
-from doctor.rules.context import Comparison, Context, Path, found
 from doctor.rules.rule import (
     DOUBT,
     FAILS_RESTORE,
@@ -17,8 +16,12 @@ from doctor.rules.rule import (
     LOSES,
     RISK,
     UNREADABLE_ACCESS,
+    Comparison,
+    Context,
+    Path,
     Rule,
     Verdict,
+    found,
     refused,
 )
 from doctor.rules.types import class_changed

@@ -5,9 +5,18 @@ The lists come from the class files of all jars of Flink 1.20.3 and 2.3.0.
 
 from __future__ import annotations
 
-from doctor.rules.context import Comparison, Path, found
-from doctor.rules.rule import DOUBT, FAILS_RESTORE, FINE, RISK, UNREADABLE_ACCESS, Rule
-from doctor.versions import FlinkVersion
+from doctor.job import FlinkVersion
+from doctor.rules.rule import (
+    DOUBT,
+    FAILS_RESTORE,
+    FINE,
+    RISK,
+    UNREADABLE_ACCESS,
+    Comparison,
+    Path,
+    Rule,
+    found,
+)
 from readers import ExternalSerializer, KryoSerializer, Serializer
 
 SNAPSHOT_GONE = Rule(

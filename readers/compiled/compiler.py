@@ -18,8 +18,17 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from readers.compiled.loading import NOTHING, SYMBOL_PREFIX, TRUTH, WORD, ObjectCode, Signature
-from readers.compiled.routines import Alternative, Intrinsic, Subroutine
+from readers.compiled.routines import (
+    NOTHING,
+    SYMBOL_PREFIX,
+    TRUTH,
+    WORD,
+    Alternative,
+    Intrinsic,
+    ObjectCode,
+    Signature,
+    Subroutine,
+)
 
 _PROVIDED = frozenset({"memcpy", "memmove", "memset"})
 _WORD = ir.IntType(64)

@@ -1,4 +1,11 @@
-"""The layout of a connector's value, and the framing that all connectors share.
+"""The names of states whose layout a connector decides on: what has none of them needs no connector.
+
+| name | kind of state |
+|---|---|
+| SourceReaderState, writer_raw_states, bucket-states, streaming_committer_raw_states | OPERATOR_LIST |
+| coordinator state | COORDINATOR |
+
+The layout of a connector's value, and the framing that all connectors share.
 
 | framing | bytes |
 |---|---|
@@ -18,6 +25,13 @@ import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.errors import UnsupportedVersionError
+
+COORDINATOR_STATE = "coordinator state"
+READER_STATE = "SourceReaderState"
+CONNECTOR_STATES = frozenset(
+    {READER_STATE, COORDINATOR_STATE, "writer_raw_states", "bucket-states", "streaming_committer_raw_states"}
+)
+
 
 _LAST = (1 << 63) - 1
 ASSIGNED = "ASSIGNED"

@@ -6,6 +6,10 @@
 | the coordinator's splits | 1 | i4 n, n × split |
 
 Flink: NumberSequenceSource$SplitSerializer, $CheckpointSerializer.
+
+Enumerators without state: the source's coordinator writes only its framing.
+
+Bounded test sources have such enumerators, and sources that assign all splits at once. The bytes do not name the source.
 """
 
 from __future__ import annotations
@@ -71,4 +75,17 @@ ENUMERATOR = coordinator_layout(
     _ENUMERATOR,
     read_enumerator,
     _split_offsets,
+)
+
+
+def read_no_state(version: int, cursor: Cursor) -> dict[str, Any]:
+    """Return only the version; the caller raises an error if bytes follow."""
+    return {"enumerator_version": version}
+
+
+STATELESS_ENUMERATOR = coordinator_layout(
+    "source",
+    "org.apache.flink.api.connector.source.SplitEnumerator",
+    struct_of("enumerator_version int"),
+    read_no_state,
 )

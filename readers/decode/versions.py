@@ -21,8 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from readers.decode.decoder import Batch, Decoder
-from readers.decode.page import Page
+from readers.decode.decoder import Batch, Decoder, Page
 from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.jsontext import json_text
 

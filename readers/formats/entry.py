@@ -24,12 +24,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.columnnames import UNDECODED
 from readers.decode.columns import NO_COLUMN, ColumnTree
 from readers.decode.decoder import Decoder
 from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError
-from readers.headers.metainfo import (
+from readers.metainfo import (
     DISTRIBUTION_MODE,
     KEY,
     KEYED_STATE_TYPE,
@@ -38,6 +37,7 @@ from readers.headers.metainfo import (
     BackendStateType,
     StateMetaInfo,
 )
+from readers.schemas import UNDECODED
 from readers.serializers.base import OpaqueSerializer, Problem, Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer
 from readers.serializers.kryo.trees import holds_objects, in_older_version

@@ -45,9 +45,9 @@ from readers.metadata.model import (
     SavepointFormatType,
     SavepointKind,
     SavepointMetadata,
+    StreamStateHandle,
     SubtaskState,
 )
-from readers.metadata.streams import StreamStateHandle
 from readers.recognition import MAGIC
 
 if TYPE_CHECKING:

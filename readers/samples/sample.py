@@ -18,9 +18,16 @@ from readers.cursor import Cursor
 from readers.errors import ReaderError
 from readers.formats.entry import Entry, StateKind
 from readers.formats.source import Source, StateName
-from readers.samples.kryo import KryoObjects, field_steps, kryo_objects
-from readers.samples.layouts import cannot_read, is_explained
-from readers.samples.pojo import object_steps, string_end, subclass_object
+from readers.samples.layouts import (
+    KryoObjects,
+    cannot_read,
+    field_steps,
+    is_explained,
+    kryo_objects,
+    object_steps,
+    string_end,
+    subclass_object,
+)
 from readers.serializers.base import Serializer
 from readers.serializers.cep import NFAStateSerializer
 from readers.serializers.kryo.serializer import KryoSerializer

@@ -2,7 +2,7 @@
 
 A serializer does not decode. It declares its column type and emits the instructions that read its bytes: see `base.py`
 and `readers.decode`. Each family lists in its `SNAPSHOTS` the snapshot classes that its serializers are made from;
-`readers.snapshots.registry` joins these tables.
+`readers.snapshots.reading` joins these tables.
 
     base.py          `Serializer`: what every serializer declares
     snapshot.py      `Snapshot`: how a serializer reads the schema that Flink stored

@@ -33,10 +33,9 @@ import pyarrow as pa
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.errors import CorruptDataError
-from readers.serializers.base import OpaqueSerializer, Serializer
+from readers.serializers.base import OpaqueSerializer, Serializer, Snapshot, SnapshotBody
 from readers.serializers.jsontree import MAX_NODES, json_bytes, json_float, json_map, json_text
-from readers.serializers.snapshot import Snapshot, SnapshotBody
-from readers.serializers.struct import StructLayout
+from readers.serializers.structs import StructLayout
 
 _F4 = struct.Struct(">f")
 _F8 = struct.Struct(">d")

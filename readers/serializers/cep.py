@@ -32,10 +32,9 @@ from typing import Any
 from readers.cursor import Cursor
 from readers.decode.program import Program
 from readers.javaio import JavaObject, read_object
-from readers.serializers import struct
-from readers.serializers.base import Layout, Serializer
+from readers.serializers import structs
+from readers.serializers.base import Layout, Serializer, Snapshot, SnapshotBody, composite_body, simple_body
 from readers.serializers.primitives import BasicSerializer
-from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
 
 _NFA = "org.apache.flink.cep.nfa."
 _BUFFER = _NFA + "sharedbuffer."
@@ -45,7 +44,7 @@ _ACTIONS = ("TAKE", "IGNORE", "PROCEED")
 
 
 @dataclass(frozen=True)
-class LockableTypeSerializer(struct.StructSerializer, package=_BUFFER + "Lockable$"):
+class LockableTypeSerializer(structs.StructSerializer, package=_BUFFER + "Lockable$"):
     """A value with the number of references to it."""
 
     element: Serializer
@@ -53,25 +52,25 @@ class LockableTypeSerializer(struct.StructSerializer, package=_BUFFER + "Lockabl
     name = "Lockable"
 
     @property
-    def layout(self) -> struct.StructLayout:
-        return struct.StructLayout(("references", struct.INT), ("element", self.element))
+    def layout(self) -> structs.StructLayout:
+        return structs.StructLayout(("references", structs.INT), ("element", self.element))
 
 
-class EventIdSerializer(struct.StructSerializer, BasicSerializer, package=_BUFFER + "EventId$"):
+class EventIdSerializer(structs.StructSerializer, BasicSerializer, package=_BUFFER + "EventId$"):
     """The id of an event: its number among the events of one timestamp."""
 
     name, fixed_length = "EventId", 12
-    layout = struct.StructLayout(("id", struct.INT), ("timestamp", struct.MILLISECONDS))
+    layout = structs.StructLayout(("id", structs.INT), ("timestamp", structs.MILLISECONDS))
 
 
 class DeweyNumberSerializer(BasicSerializer, package=_NFA + "DeweyNumber$"):
     """The version of a partial match: 1.0.2, as a list."""
 
-    name, layout = "DeweyNumber", struct.INTS
+    name, layout = "DeweyNumber", structs.INTS
 
 
 @dataclass(frozen=True)
-class NodeIdSerializer(struct.StructSerializer, package=_BUFFER + "NodeId$"):
+class NodeIdSerializer(structs.StructSerializer, package=_BUFFER + "NodeId$"):
     """The id of a node of the shared buffer, or null: an event under the name of a pattern."""
 
     event_id: Serializer
@@ -79,15 +78,15 @@ class NodeIdSerializer(struct.StructSerializer, package=_BUFFER + "NodeId$"):
     type_name = "NodeId"
 
     @property
-    def layout(self) -> struct.StructLayout:
-        return struct.StructLayout(("event_id", self.event_id), ("page", struct.STRING))
+    def layout(self) -> structs.StructLayout:
+        return structs.StructLayout(("event_id", self.event_id), ("page", structs.STRING))
 
     def emit(self, program: Program) -> None:
-        struct.OptionalLayout(self.layout).emit(program)
+        structs.OptionalLayout(self.layout).emit(program)
 
 
 @dataclass(frozen=True)
-class SharedBufferEdgeSerializer(struct.StructSerializer, package=_BUFFER + "SharedBufferEdge$"):
+class SharedBufferEdgeSerializer(structs.StructSerializer, package=_BUFFER + "SharedBufferEdge$"):
     """An edge to the node of the event before."""
 
     node_id: Serializer
@@ -96,8 +95,8 @@ class SharedBufferEdgeSerializer(struct.StructSerializer, package=_BUFFER + "Sha
     type_name = "SharedBufferEdge"
 
     @property
-    def layout(self) -> struct.StructLayout:
-        return struct.StructLayout(("target", self.node_id), ("version", self.version))
+    def layout(self) -> structs.StructLayout:
+        return structs.StructLayout(("target", self.node_id), ("version", self.version))
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,8 @@ class SharedBufferNodeSerializer(Serializer, package=_BUFFER):
         return (("[]", self.edge),)
 
     @property
-    def layout(self) -> struct.ListLayout:
-        return struct.ListLayout(LockableTypeSerializer(self.edge))
+    def layout(self) -> structs.ListLayout:
+        return structs.ListLayout(LockableTypeSerializer(self.edge))
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ class LegacySharedBufferNodeSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class NFAStateSerializer(struct.StructSerializer, package=_NFA):
+class NFAStateSerializer(structs.StructSerializer, package=_NFA):
     """The state of the automaton of one key: its partial and its completed matches."""
 
     version: Serializer
@@ -151,22 +150,22 @@ class NFAStateSerializer(struct.StructSerializer, package=_NFA):
         return (("version", self.version), ("previous", self.node_id), ("start_event", self.event_id))
 
     @property
-    def layout(self) -> struct.StructLayout:
-        computation = struct.StructLayout(
-            ("state", struct.STRING),
+    def layout(self) -> structs.StructLayout:
+        computation = structs.StructLayout(
+            ("state", structs.STRING),
             ("previous", self.node_id),
             ("version", self.version),
-            ("start_timestamp", struct.MILLISECONDS),
+            ("start_timestamp", structs.MILLISECONDS),
             (
                 "previous_timestamp",
-                struct.MILLISECONDS
+                structs.MILLISECONDS
                 if self.has_previous_timestamps
-                else struct.AbsentLayout(struct.MILLISECONDS),
+                else structs.AbsentLayout(structs.MILLISECONDS),
             ),
-            ("start_event", struct.OptionalLayout(self.event_id)),
+            ("start_event", structs.OptionalLayout(self.event_id)),
         )
-        matches = struct.ListLayout(computation)
-        return struct.StructLayout(("partial_matches", matches), ("completed_matches", matches))
+        matches = structs.ListLayout(computation)
+        return structs.StructLayout(("partial_matches", matches), ("completed_matches", matches))
 
 
 def _states(cursor: Cursor) -> dict[str, Any]:
@@ -206,7 +205,7 @@ def _named(cursor: Cursor, names: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class PagedBufferSerializer(struct.StructSerializer):
+class PagedBufferSerializer(structs.StructSerializer):
     """The shared buffer of up to 1.5."""
 
     page_name: Serializer
@@ -223,20 +222,20 @@ class PagedBufferSerializer(struct.StructSerializer):
         return (("name", self.page_name), ("event", self.event))
 
     @property
-    def layout(self) -> struct.StructLayout:
-        entry = struct.StructLayout(
+    def layout(self) -> structs.StructLayout:
+        entry = structs.StructLayout(
             ("event", self.event),
-            ("timestamp", struct.MILLISECONDS),
-            ("counter", struct.INT),
-            ("references", struct.INT),
+            ("timestamp", structs.MILLISECONDS),
+            ("counter", structs.INT),
+            ("references", structs.INT),
         )
-        page = struct.StructLayout(("name", self.page_name), ("entries", struct.ListLayout(entry)))
-        edge = struct.StructLayout(("from", struct.INT), ("to", struct.INT), ("version", struct.INTS))
-        return struct.StructLayout(("pages", struct.ListLayout(page)), ("edges", struct.ListLayout(edge)))
+        page = structs.StructLayout(("name", self.page_name), ("entries", structs.ListLayout(entry)))
+        edge = structs.StructLayout(("from", structs.INT), ("to", structs.INT), ("version", structs.INTS))
+        return structs.StructLayout(("pages", structs.ListLayout(page)), ("edges", structs.ListLayout(edge)))
 
 
 @dataclass(frozen=True)
-class MigratedNFASerializer(struct.StructSerializer):
+class MigratedNFASerializer(structs.StructSerializer):
     """The automaton of one key up to 1.5: its states, its shared buffer, its partial matches."""
 
     event: Serializer
@@ -253,26 +252,26 @@ class MigratedNFASerializer(struct.StructSerializer):
         return (("event", self.event), ("buffer", self.buffer))
 
     @property
-    def layout(self) -> struct.StructLayout:
-        computation = struct.StructLayout(
-            ("state", struct.STRING),
-            ("previous", struct.STRING),
-            ("timestamp", struct.MILLISECONDS),
-            ("version", struct.INTS),
-            ("start_timestamp", struct.MILLISECONDS),
-            ("counter", struct.INT),
-            ("event", struct.OptionalLayout(self.event)),
+    def layout(self) -> structs.StructLayout:
+        computation = structs.StructLayout(
+            ("state", structs.STRING),
+            ("previous", structs.STRING),
+            ("timestamp", structs.MILLISECONDS),
+            ("version", structs.INTS),
+            ("start_timestamp", structs.MILLISECONDS),
+            ("counter", structs.INT),
+            ("event", structs.OptionalLayout(self.event)),
         )
-        return struct.StructLayout(
+        return structs.StructLayout(
             ("states", _STATES),
-            ("window_time", struct.LONG),
-            ("handle_timeout", struct.BOOLEAN),
+            ("window_time", structs.LONG),
+            ("handle_timeout", structs.BOOLEAN),
             ("buffer", self.buffer),
-            ("computations", struct.ListLayout(computation)),
+            ("computations", structs.ListLayout(computation)),
         )
 
 
-_STATES = struct.JsonLayout(_states)
+_STATES = structs.JsonLayout(_states)
 
 
 def _nfa_state(snapshot: Snapshot) -> Serializer:

@@ -19,10 +19,9 @@ import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.keygroups import hash_sequence
-from readers.serializers.base import Layout, Serializer
+from readers.serializers.base import Layout, Serializer, Snapshot, SnapshotBody, composite_body
 from readers.serializers.primitives import BASE
-from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body
-from readers.serializers.struct import ListLayout
+from readers.serializers.structs import ListLayout
 
 
 @dataclass(frozen=True)

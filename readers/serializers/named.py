@@ -28,7 +28,7 @@ from readers.serializers.containers import (
     SetSerializer,
 )
 from readers.serializers.pojo import PojoField, PojoSerializer
-from readers.serializers.tuples import EitherSerializer, RowSerializer, TupleSerializer
+from readers.serializers.structs import EitherSerializer, RowSerializer, TupleSerializer
 
 _TOKEN = re.compile(r"\s*(?:([\w.$\[\]]+)|([<>,():]))")
 _TUPLE = re.compile(r"Tuple([1-9]|1\d|2[0-5])")

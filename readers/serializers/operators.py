@@ -19,10 +19,9 @@ from typing import Any
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import Problem, Serializer
+from readers.serializers.base import Problem, Serializer, Snapshot, SnapshotBody, composite_body, simple_body
 from readers.serializers.primitives import BasicSerializer, LongSerializer, NothingSerializer
-from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import MILLISECONDS, SORTED_MILLISECONDS, StructLayout, StructSerializer
+from readers.serializers.structs import MILLISECONDS, SORTED_MILLISECONDS, StructLayout, StructSerializer
 
 _STREAMING = "org.apache.flink.streaming.api.windowing.windows."
 _TABLE = "org.apache.flink.table.runtime.operators.window."

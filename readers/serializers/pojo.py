@@ -26,8 +26,15 @@ import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.errors import CorruptDataError
-from readers.serializers.base import OpaqueSerializer, Serializer, nodes, rebuild
-from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
+from readers.serializers.base import (
+    OpaqueSerializer,
+    OptionalEntry,
+    Serializer,
+    Snapshot,
+    SnapshotBody,
+    nodes,
+    rebuild,
+)
 
 Subclasses: TypeAlias = Mapping[str, Mapping[str, Serializer]]
 """POJO class → name of a subclass that is not registered → its serializer."""

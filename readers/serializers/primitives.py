@@ -23,9 +23,8 @@ import pyarrow as pa
 
 from readers import keygroups
 from readers.decode.program import Program
-from readers.serializers.base import Layout, Serializer
-from readers.serializers.snapshot import SnapshotBody, simple_body
-from readers.serializers.struct import (
+from readers.serializers.base import Layout, Serializer, SnapshotBody, simple_body
+from readers.serializers.structs import (
     BLOB,
     BOOLEAN,
     BYTE,

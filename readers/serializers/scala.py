@@ -23,12 +23,10 @@ from typing import Any
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import Layout, Serializer
+from readers.serializers.base import Layout, Serializer, Snapshot, SnapshotBody, composite_body, simple_body
 from readers.serializers.containers import GenericArraySerializer
 from readers.serializers.primitives import NothingSerializer
-from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import OptionalLayout, StructLayout
-from readers.serializers.tuples import EitherSerializer, TupleSerializer
+from readers.serializers.structs import EitherSerializer, OptionalLayout, StructLayout, TupleSerializer
 
 SCALA = "org.apache.flink.api.scala.typeutils."
 _MAX_ENUM_IDS = 4096  # constants are a jump table by id

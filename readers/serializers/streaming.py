@@ -25,11 +25,10 @@ import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.javaio import read_object
-from readers.serializers.base import Serializer
+from readers.serializers.base import Serializer, SnapshotBody, composite_body, simple_body
 from readers.serializers.jsontree import json_of
 from readers.serializers.primitives import BasicSerializer
-from readers.serializers.snapshot import SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import BOOLEAN, JsonLayout, StructLayout, StructSerializer
+from readers.serializers.structs import BOOLEAN, JsonLayout, StructLayout, StructSerializer
 
 STREAMING = "org.apache.flink.streaming."
 

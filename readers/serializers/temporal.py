@@ -11,7 +11,7 @@
 
 No column carries a time zone: an instant is shown in UTC, `java.sql` types as the zone-less milliseconds that they store. A
 value that an int64 of nanoseconds cannot hold (years before 1677 or after 2262) is NULL, and its text is kept beside the
-column: see `readers.decode.outliers`. Nothing wraps.
+column: see `readers.decode.columns`. Nothing wraps.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.keygroups import hash_instant, hash_local_date, hash_long
+from readers.serializers.base import SnapshotBody
 from readers.serializers.primitives import BASE, BasicSerializer, simple
-from readers.serializers.snapshot import SnapshotBody
-from readers.serializers.struct import ScalarLayout
+from readers.serializers.structs import ScalarLayout
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # columns carry no zone
 _MICROSECOND = datetime.timedelta(microseconds=1)

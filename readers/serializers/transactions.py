@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from readers.serializers.base import Serializer
+from readers.serializers.base import Serializer, Snapshot, SnapshotBody, simple_body
 from readers.serializers.primitives import BasicSerializer
-from readers.serializers.snapshot import Snapshot, SnapshotBody, simple_body
-from readers.serializers.struct import (
+from readers.serializers.structs import (
     INT,
     LONG,
     MILLISECONDS,

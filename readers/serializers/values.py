@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from readers.serializers import primitives
-from readers.serializers.base import Layout, OpaqueSerializer, Serializer
+from readers.serializers.base import Layout, OpaqueSerializer, Serializer, SnapshotBody
 from readers.serializers.primitives import BASE, NothingSerializer
-from readers.serializers.snapshot import SnapshotBody
-from readers.serializers.tuples import RUNTIME
+from readers.serializers.structs import RUNTIME
 
 
 class WrittenNullValueSerializer(NothingSerializer):

@@ -33,8 +33,8 @@ from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import BASE, BasicSerializer, IntSerializer
 from readers.serializers.scala import SCALA, OptionSerializer, ScalaCaseClassSerializer
 from readers.serializers.streaming import StreamElementSerializer, UnionSerializer
+from readers.serializers.structs import RUNTIME, EitherSerializer, RowSerializer, TupleSerializer
 from readers.serializers.transactions import KAFKA_SERIALIZERS, TWO_PHASE_COMMIT, TransactionsSerializer
-from readers.serializers.tuples import RUNTIME, EitherSerializer, RowSerializer, TupleSerializer
 from readers.serializers.values import CopyableValueSerializer, ValueSerializer, value_serializer
 
 _FLINK = "org.apache.flink."

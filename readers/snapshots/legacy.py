@@ -32,7 +32,7 @@ from readers.cursor import Cursor
 from readers.errors import UnsupportedSerializerError
 from readers.javaio import JavaClass, JavaObject, read_object
 from readers.serializers import scala
-from readers.serializers.base import Serializer
+from readers.serializers.base import Serializer, Snapshot
 from readers.serializers.cep import MigratedNFASerializer, PagedBufferSerializer
 from readers.serializers.containers import (
     EnumSerializer,
@@ -46,10 +46,9 @@ from readers.serializers.kryo.settings import KRYO_2_24, KryoRegistration, KryoS
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import BASE
-from readers.serializers.snapshot import Snapshot
 from readers.serializers.streaming import BufferEntrySerializer, StreamElementSerializer, UnionSerializer
+from readers.serializers.structs import RUNTIME, EitherSerializer, RowSerializer
 from readers.serializers.transactions import TWO_PHASE_COMMIT, TransactionsSerializer
-from readers.serializers.tuples import RUNTIME, EitherSerializer, RowSerializer
 from readers.serializers.values import CopyableValueSerializer, ValueSerializer, value_serializer
 from readers.snapshots.java import (
     CASE_CLASS,

@@ -40,11 +40,11 @@ from readers.errors import (
 )
 from readers.formats.entry import StateKind
 from readers.serializers.named import serializer_named
-from readers.serializers.tuples import ROW_KIND
+from readers.serializers.structs import ROW_KIND
 
 if TYPE_CHECKING:
     from readers.serializers.kryo.settings import KryoClass
-    from readers.serializers.protobuf.descriptors import Descriptors
+    from readers.serializers.protobuf import Descriptors
 
 VERSION = 1
 MAX_STATE_INFO_BYTES = 16 << 20  # the file comes from a user: it must not fill the memory
@@ -307,7 +307,7 @@ def _file_name(value: _Value) -> str:
 
 
 def _descriptors(value: _Value) -> Descriptors:
-    from readers.serializers.protobuf.descriptors import read_descriptors  # few files have any
+    from readers.serializers.protobuf import read_descriptors  # few files have any
 
     if not isinstance(value.value, str):
         raise value.wrong("base64 text")

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from readers.formats.entry import Entry, StateKind
-from readers.serializers.base import RecordSerializer, Serializer, nodes, rebuild
+from readers.serializers.base import KRYO_2_24, KRYO_5, RecordSerializer, Serializer, nodes, rebuild
 from readers.serializers.kryo.trees import inform
-from readers.serializers.kryo.versions import KRYO_2_24, KRYO_5
 from readers.serializers.named import serializer_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer, with_subclasses
@@ -21,9 +20,9 @@ from readers.serializers.primitives import BytePrimitiveArraySerializer
 from readers.stateinfo.file import OperatorInfo, PojoSubclass, StateInfo, TypeInfo
 
 if TYPE_CHECKING:
-    from readers.jars.jobclasses.jobclasses import JobClasses
+    from readers.jars.jobclasses import JobClasses
     from readers.serializers.kryo.settings import KryoClass
-    from readers.serializers.protobuf.descriptors import Descriptors
+    from readers.serializers.protobuf import Descriptors
 
 # Versions of `_metadata`.
 _FIRST_WITH_KRYO_5 = 5  # Flink 2.0
@@ -129,7 +128,7 @@ class Knowledge:
         if self.descriptors is None or message not in self.descriptors.messages:
             contradictions.append(Contradiction(f"expected a descriptor of {message}, found none"))
             return tree
-        from readers.serializers.protobuf.serializer import ProtobufSerializer  # few savepoints need it
+        from readers.serializers.protobuf import ProtobufSerializer  # few savepoints need it
 
         serializer = ProtobufSerializer(message, self.descriptors)
         changed = rebuild(

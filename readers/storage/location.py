@@ -11,6 +11,11 @@
 To find the files of a state again follows every path that `_metadata` records, with all rules. A state of RocksDB has dozens of files,
 and a query asks for them before it trusts what was decoded from them. What decided on the places of the files is remembered here: if
 none of it has changed, they would be found where they were, and one look at each file tells whether it has changed.
+
+`file_identity`: the physical bytes behind a handle, so that two savepoints that share a file are known to share it.
+
+Incremental checkpoints share files of state, and a savepoint that was copied with hard links shares all. Handles whose identities are
+equal have the same bytes; the identities of equal copies differ.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -35,7 +40,7 @@ from readers.errors import (
     SavepointGoneError,
     StorageError,
 )
-from readers.storage.filecache import FileCache
+from readers.metadata.model import StreamStateHandle
 from readers.storage.filesystems import (
     URL,
     BufferStream,
@@ -50,11 +55,10 @@ from readers.storage.filesystems import (
 from readers.storage.paths import PathRules, check_recorded, outside_roots
 from readers.storage.remote import Client, FetchedRanges, RemoteFileSystem, RemoteStream
 from readers.storage.schemes import credential_variables
+from readers.storage.temporary import FileCache
 
 if TYPE_CHECKING:
     from pyarrow import fs
-
-    from readers.metadata.streams import StreamStateHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,18 +96,6 @@ def _is_file(path: str, identity: FileIdentity) -> bool:
         and stat.S_ISREG(status.st_mode)
     )
 
-
-__all__ = [
-    "DEFAULT_OPTIONS",
-    "BufferStream",
-    "FileIdentity",
-    "Location",
-    "ReadCounter",
-    "ResolvedFile",
-    "SavepointLocation",
-    "StorageOptions",
-    "Stream",
-]
 
 METADATA_FILE_NAME = "_metadata"
 _COPIED_BYTES = 8 << 20
@@ -643,3 +635,22 @@ def _copy(stream: Stream, target: Path) -> None:
     with storage_errors(str(target)), target.open("wb") as copy:
         for start in range(0, stream.size_bytes, _COPIED_BYTES):
             copy.write(stream.view(start, min(_COPIED_BYTES, stream.size_bytes - start)))
+
+
+def file_identity(location: SavepointLocation, handle: StreamStateHandle) -> Hashable:
+    """Return what identifies the bytes of a handle: bytes in `_metadata` are themselves; others have a file and a range of it.
+
+    A local file is its inode, its size and its time, so links to it are the same file. A remote one is its bucket, its name, its size
+    and its version: of the ETag and the time.
+
+    Raises:
+        ReaderError: the file is missing; see `SavepointLocation.open_stream`.
+    """
+    if handle.inline_data is not None:
+        return handle.inline_data
+    file = location.resolve(handle)
+    if not file.is_local:
+        return (location.url_of(file.location), file.identity, file.start, file.size_bytes)
+    with storage_errors(file.path):
+        status = os.stat(file.location.path)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, file.start, file.size_bytes)

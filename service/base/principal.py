@@ -18,7 +18,7 @@ from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
 
-from catalog.naming import path_of
+from catalog.references import path_of
 
 EVERYTHING = "*"
 WRITE = "write:"

@@ -8,47 +8,45 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from catalog import Catalog
+from service.base import machine
 from service.base.hosts import KnownHosts
-from service.base.process import machine
 from service.base.settings import Settings
 from service.base.version import installed_version
 from service.doors.http.api import (
-    checks,
     databases,
-    docs,
     health,
     jobs,
-    keys,
     links,
     queries,
     query,
     saved,
     savepoints,
-    tasks,
     triggers,
 )
+from service.doors.http.api.databases import keys_router
+from service.doors.http.api.health import docs_router
 from service.doors.http.api.state import ServiceState
+from service.doors.http.api.tasks import JAR_PATH, jar_router, task_router
 from service.doors.http.auth.gate import Authenticator, Gate, loopback_hosts
 from service.doors.http.body import BodyLimits
 from service.doors.http.errors import install_error_handlers
 from service.doors.mcp import router as mcp
 from service.doors.operations import logs
 from service.doors.operations.metrics import Metrics
-from service.doors.page.opening import OpenedLinks, wants_page
-from service.doors.page.router import page_router, read_assets
+from service.doors.page.router import OpenedLinks, page_router, read_assets, wants_page
 from service.doors.trino import router as trino
 from service.query.engines.registry import open_engines
 from service.query.engines.workers import WorkerEngine
 from service.query.serving.registry import Queries, slot_limits
 from service.query.serving.starts import IDLE_S, QueryStarts
-from service.query.sql.parser import load_dialect
+from service.query.sql.text import load_dialect
 from service.tasks.check.registry import Checks
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.triggers import Triggers
 from service.tasks.saved.store import SavedQueries
 from service.tasks.write.serving.compilation import Compilation
-from service.tasks.write.serving.registry import Writes
 from service.tasks.write.serving.targets import WriteRoot
+from service.tasks.write.serving.writes import Writes
 
 
 def create_app(
@@ -138,7 +136,7 @@ def create_app(
         BodyLimits,
         max_bytes=settings.server.max_request_bytes,
         timeout_s=settings.server.body_timeout_s,
-        max_bytes_at={checks.JAR_PATH: settings.checks.jar_bytes},
+        max_bytes_at={JAR_PATH: settings.checks.jar_bytes},
     )
     app.add_middleware(Gate, authenticator=authenticator, hosts=hosts, wants_page=wants_page)
     install_error_handlers(app)
@@ -148,20 +146,17 @@ def create_app(
         databases,
         jobs,
         triggers,
-        keys,
-        checks,
         savepoints,
         links,
         saved,
-        docs,
         health,
         trino,
         mcp,
     )
     for module in routers:
         app.include_router(module.router)
-    app.include_router(tasks.task_router())
-    app.include_router(page_router(assets))
+    for router in (keys_router, jar_router, docs_router, task_router(), page_router(assets)):
+        app.include_router(router)
     return app
 
 

@@ -10,20 +10,19 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, create_mod
 
 from catalog import Catalog
 from service.base.principal import Principal
-from service.base.process.waiting import found_in_thread
 from service.base.settings import Settings
+from service.base.waiting import found_in_thread
 from service.doors.operations.logs import audit_check
-from service.query.running.group import QueryGroup
 from service.query.running.request import QueryRequest
+from service.query.running.session import QueryGroup
 from service.query.serving.query import Query
 from service.query.serving.registry import Queries
 from service.tasks.check.process import ToldFindings
 from service.tasks.check.registry import Checks
 from service.tasks.check.running import CheckRequest
-from service.tasks.request import Option, TaskRequest, options_of
 from service.tasks.saved.store import SavedQueries
-from service.tasks.task import Context, Outcome, Task
-from service.tasks.write.serving.registry import Writes
+from service.tasks.task import Context, Option, Outcome, Task, TaskRequest, options_of
+from service.tasks.write.serving.writes import Writes
 
 _LONGEST_SOURCE = 200
 _MOST_VALUES = 100

@@ -18,10 +18,8 @@ from catalog.history import DATABASE, HistoryTable
 from readers import ReaderError
 from service.base.errors import InvalidRequestError, query_error_of
 from service.query.encode import counted, section_lines
-from service.query.sql.edits import quoted
-from service.query.sql.literals import condition_of, text_constant
-from service.tasks.request import TaskRequest, option
-from service.tasks.task import Context, Exits, Task
+from service.query.sql.text import condition_of, quoted, text_constant
+from service.tasks.task import Context, Exits, Task, TaskRequest, option
 
 # A map or a list of one key may have any number of entries in each checkpoint.
 _MOST_ROWS = 10_000

@@ -57,7 +57,7 @@ _NEVER_WRITES = "an agent never writes to disk"
 _STARTS_A_WRITE = {HTTP: "POST /api/savepoints"}
 TASKS: dict[str, RegisteredTask] = {
     "bisect": RegisteredTask(
-        "service.tasks.bisect.bisection", "Find the first checkpoint for which a query returns a row."
+        "service.tasks.bisect", "Find the first checkpoint for which a query returns a row."
     ),
     "check": RegisteredTask(
         "service.tasks.check.running",
@@ -110,9 +110,7 @@ TASKS: dict[str, RegisteredTask] = {
         "changed are one row. SQL over all checkpoints: the schema of the job's history, whose tables have a column `_database`.",
         members={"job": "string", "key": "string", "columns": "array", "rows": "array"},
     ),
-    "inspect": RegisteredTask(
-        "service.tasks.inspect.inspect", "Show the operators and states of a savepoint."
-    ),
+    "inspect": RegisteredTask("service.tasks.inspect", "Show the operators and states of a savepoint."),
     "lookup": RegisteredTask(
         "service.tasks.lookup.lookup", "Show all states and timers of one key.", tool="lookup_key"
     ),
@@ -127,9 +125,7 @@ TASKS: dict[str, RegisteredTask] = {
         {MCP: f"a preview only: {_NEVER_WRITES}"},
         {**_STARTS_A_WRITE, MCP: "preview_write"},
     ),
-    "xray": RegisteredTask(
-        "service.tasks.xray.xray", "Show how large state is, where, and how much is garbage."
-    ),
+    "xray": RegisteredTask("service.tasks.xray", "Show how large state is, where, and how much is garbage."),
 }
 
 

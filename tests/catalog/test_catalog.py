@@ -14,10 +14,9 @@ import pytest
 
 import catalog
 from catalog.catalog import Catalog, Root
-from catalog.discovery import find_savepoints
 from catalog.errors import DuplicateDatabaseError
-from catalog.naming import unique_names
-from catalog.references import open_savepoint
+from catalog.references import open_savepoint, unique_names
+from catalog.roots import find_savepoints
 from readers.errors import MissingFileError, NotASavepointError
 from tests.support.paths import DATA
 

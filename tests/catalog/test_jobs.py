@@ -21,8 +21,7 @@ from catalog import (
 )
 from catalog.errors import AmbiguousDatabaseError, AmbiguousJobError
 from catalog.history import jobs_of
-from catalog.naming import NO_FACTS, database_name, job_place
-from catalog.references import SavepointReference
+from catalog.references import NO_FACTS, SavepointReference, database_name, job_place
 from tests.support.checkpoints import NOON, put
 
 ID = "3f2a91c0d1e2f30415263748596a7b8c"

@@ -20,7 +20,7 @@ from catalog.errors import (
     DuplicateDatabaseError,
     InvalidDatabaseNameError,
 )
-from catalog.naming import database_name, is_free_name, path_of
+from catalog.references import database_name, is_free_name, path_of
 from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import DATA
 

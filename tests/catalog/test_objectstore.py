@@ -17,7 +17,7 @@ from catalog import Catalog
 from catalog.catalog import Root
 from catalog.references import open_savepoint
 from readers.errors import AccessDeniedError, SavepointGoneError, StorageError
-from readers.formats import beginning
+from readers.formats import streams
 from readers.jsontext import json_text
 from readers.metadata import (
     ByteStreamStateHandle,
@@ -155,7 +155,7 @@ def test_rows_of_every_kind_of_file_are_those_of_the_local_one(
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as large that would else be fetched whole with their headers."""
-    monkeypatch.setattr(beginning, "_SMALL_STREAM_BYTES", 0)
+    monkeypatch.setattr(streams, "_SMALL_STREAM_BYTES", 0)
 
 
 def totals(requests: list[Request]) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ import pytest
 import catalog
 from catalog.stateinfo import read_uids, state_info_of, write
 from readers.errors import CorruptDataError, MissingFileError, StorageError
-from readers.serializers.protobuf.descriptors import read_descriptors
+from readers.serializers.protobuf import read_descriptors
 from readers.stateinfo.file import read_state_info
 from tests.support.paths import DATA
 

@@ -8,7 +8,7 @@ from dataclasses import MISSING
 import pytest
 
 import savepointdb
-from service.tasks.request import options_of
+from service.tasks.task import options_of
 from tests.support.doors import request_of
 
 # Where Python calls a savepoint, or a pair of them, by its path.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doctor.rules.avroschemas import resolve
+from doctor.rules.avro import resolve
 
 NUMBERS = ("int", "long", "float", "double")
 ADDRESS = {"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]}

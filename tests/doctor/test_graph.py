@@ -8,7 +8,7 @@ import pytest
 
 import doctor
 from doctor import Outcome, Stage
-from doctor.graph import derived_max_parallelism
+from doctor.check import derived_max_parallelism
 from readers import Savepoint
 from tests.support.compatpairs import unpack_pairs
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 import pytest
 
 from readers.formats.entry import StateKind
-from readers.jars.jobclasses.jobclasses import JobClasses
+from readers.jars.jobclasses import JobClasses
 from readers.savepoint import Savepoint
 from readers.states import DECODED, RAW, State
 from tests.support.expected import Comparison, Snapshot, Treatment, shown_name, snapshots_of

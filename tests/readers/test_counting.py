@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.columnnames import KEY_GROUP, SUBTASK
 from readers.errors import ReaderError
 from readers.formats.source import Selection
 from readers.jsontext import json_text
+from readers.schemas import KEY_GROUP, SUBTASK
 from readers.states import State
 from tests.support.expected import Snapshot, snapshots_of
 from tests.support.paths import CORPUS

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from readers.errors import CorruptDataError
-from readers.jars.jobclasses.jobclasses import JobClasses
+from readers.jars.jobclasses import JobClasses
 from readers.keygroups import operator_id_of
 from readers.savepoint import Savepoint
 from readers.states import DECODED, UNREADABLE, State

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from readers import JobClasses, Savepoint
-from readers.connectors.names import CONNECTOR_STATES
+from readers.connectors.layout import CONNECTOR_STATES
 from readers.connectors.recognition import LAYOUTS
 from readers.formats.entry import StateKind
 from readers.metadata import (

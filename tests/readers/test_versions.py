@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from readers.columnnames import SUBTASK
 from readers.cursor import Cursor
 from readers.errors import ReaderError
-from readers.formats.heap import maps as heapmaps
+from readers.formats.heap import source as heapmaps
 from readers.offsets import source_offsets
 from readers.savepoint import Savepoint
+from readers.schemas import SUBTASK
 from readers.serializers.base import Serializer
 from readers.serializers.kryo.serializer import inform
 from readers.serializers.kryo.settings import KRYO_2_24, KryoClass

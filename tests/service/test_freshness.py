@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from catalog import Catalog, discovery, roots
 from catalog.catalog import Root
-from catalog.discovery import DiscoveredSavepoint
+from catalog.roots import DiscoveredSavepoint
 from readers import StorageOptions
 from service.base.settings import Settings
 from service.cli import main

@@ -20,8 +20,7 @@ import pytest
 
 from catalog import Catalog
 from catalog.catalog import Root
-from readers.compiled.ahead import compile_all
-from readers.compiled.store import folders
+from readers.compiled.kernel import compile_all, folders
 from service.base.settings import Settings
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.spark.engine import SparkEngine

@@ -14,11 +14,11 @@ import pytest
 from catalog import Catalog
 from readers.jsontext import json_text
 from service.base.errors import NotOnSparkError
+from service.query.encode.formats import Column
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.engine import Execution
 from service.query.engines.spark.engine import SparkEngine, translation
 from service.query.sql.planner import plan
-from service.query.sql.types import Column
 
 pytestmark = pytest.mark.spark
 

@@ -24,8 +24,7 @@ from service.base.errors import (
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.spark.engine import SparkEngine, SparkExecution, translation
 from service.query.engines.spark.executors import SparkTable, rows_of_files, spark_error_of
-from service.query.sql.dialects import planned
-from service.query.sql.planner import plan
+from service.query.sql.planner import plan, planned
 from service.spark.files import FileWriter
 from service.spark.types import SavepointSourceError
 from tests.spark.conftest import ENDLESS, MANY, WORDCOUNT, processes_with, run_python

@@ -24,7 +24,7 @@ from service.base.settings import Settings
 from service.cli import main
 from service.doors.app import create_app
 from service.tasks.registry import TASKS
-from service.tasks.request import TaskRequest, options_of
+from service.tasks.task import TaskRequest, options_of
 from service.tasks.write.serving.targets import write_roots_of
 from tests.support.agents import Agent
 from tests.support.serving import listening

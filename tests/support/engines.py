@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalog import Catalog
 from service.query.engines.engine import Engine
-from service.query.sql.dialects import planned
+from service.query.sql.planner import planned
 
 
 def rows_by(engine: Engine, catalog: Catalog, sql: str, dialect: str) -> list[dict[str, object]]:

@@ -19,11 +19,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.columnnames import UNDECODED
 from readers.formats.entry import Entry, StateKind
 from readers.keygroups import operator_id_of
 from readers.operators import Operator
 from readers.savepoint import Savepoint
+from readers.schemas import UNDECODED
 from readers.serializers.base import Serializer, nodes
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.operators import TtlSerializer

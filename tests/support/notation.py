@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from readers.connectors.recoded import RecodedSerializer
+from readers.connectors.recognition import RecodedSerializer
 from readers.serializers import avro, containers, operators, pojo, primitives, streaming, temporal, tuples
 from readers.serializers.base import Serializer
 from readers.serializers.kryo import plain

@@ -13,13 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from readers.cursor import Cursor
-from readers.decode.columns import ColumnTree
-from readers.decode.decoder import Decoder
-from readers.decode.outliers import Outlier
-from readers.decode.page import Page
+from readers.decode.columns import ColumnTree, Outlier
+from readers.decode.decoder import Decoder, Page
 from readers.decode.program import Code, Program
 from readers.serializers.base import Serializer
-from readers.serializers.tuples import ROW_KIND
+from readers.serializers.structs import ROW_KIND
 from readers.snapshots.reading import read_versioned
 from tests.support.paths import DATA
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from service.tasks.request import TaskRequest, option
-from service.tasks.task import Context, Task
+from service.tasks.task import Context, Task, TaskRequest, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,7 @@ from writers import (
     UnencodableValueError,
 )
 from writers.evolution import retyped
-from writers.headers import RegisteredState, snapshot_block
-from writers.snapshots import write_snapshot
+from writers.headers import RegisteredState, snapshot_block, write_snapshot
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 ADDRESS = PojoSerializer("com.acme.Address", (PojoField("city", STRING), PojoField("zip", INT)))

@@ -16,6 +16,7 @@ from readers.keygroups import key_group_of, murmur_hash
 from readers.serializers.containers import GenericArraySerializer, ListSerializer
 from readers.serializers.named import serializer_named
 from readers.serializers.primitives import IntSerializer, LongSerializer, StringSerializer
+from readers.serializers.structs import RowSerializer, TupleSerializer
 from readers.serializers.table.logicaltypes import (
     BIGINT,
     BOOLEAN,
@@ -26,7 +27,6 @@ from readers.serializers.table.logicaltypes import (
     timestamp_type,
 )
 from readers.serializers.table.rowdata import RowDataSerializer
-from readers.serializers.tuples import RowSerializer, TupleSerializer
 from tests.support.paths import DATA
 from tests.support.unpacked import ARCHIVES, unpacked
 from writers import RefusedEditError, UnencodableValueError, key_groups_of

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from readers.cursor import Cursor
-from readers.headers.keyed import KeyedHeader, read_keyed_header
-from readers.headers.metainfo import BackendStateType
-from readers.headers.operator import read_operator_header
+from readers.headers import KeyedHeader, read_keyed_header, read_operator_header
+from readers.metainfo import BackendStateType
 from readers.serializers.containers import ListSerializer
 from readers.serializers.primitives import LongSerializer, StringSerializer, VoidNamespaceSerializer
 from tests.support.paths import DATA
@@ -21,8 +20,8 @@ from writers.headers import (
     snapshot_block,
     write_keyed_header,
     write_operator_header,
+    write_snapshot,
 )
-from writers.snapshots import write_snapshot
 
 HEADERS = DATA / "headers"
 KEYED = sorted(HEADERS.glob("*-keyed.bin"))

@@ -32,8 +32,7 @@ from writers import (
     TargetError,
     WriterError,
 )
-from writers.metadata import write_metadata
-from writers.metadata.leaves import with_leaves
+from writers.metadata import with_leaves, write_metadata
 from writers.places import target_of
 
 FLINK = DATA / "flink/2.3.0"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from writers.identities import identities
+from writers.encode.fitting import identities
 
 TEXTS = st.none() | st.sampled_from(["", "a", "b"])
 NUMBERS = st.none() | st.integers(-1, 1)

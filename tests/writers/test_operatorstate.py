@@ -51,7 +51,7 @@ from writers import (
 from writers.changes import Layer
 from writers.headers import registered_state, write_operator_header
 from writers.metadata import write_metadata
-from writers.operatorstate.stream import IDENTIFIER, framed
+from writers.operatorstate.elements import IDENTIFIER, framed
 
 EVERYTHING = DATA / "flink/1.20.3/everything-hashmap-savepoints/canonical"
 LIST, UNION, BROADCAST = "last-numbers", "readers", "rules"

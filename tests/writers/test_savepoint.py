@@ -32,8 +32,7 @@ from writers import (
     TargetExistsError,
     UnwritableError,
 )
-from writers.metadata import write_metadata
-from writers.metadata.leaves import with_leaves
+from writers.metadata import with_leaves, write_metadata
 
 FLINK = DATA / "flink/2.3.0"
 INLINE = FLINK / "wordcount-hashmap-savepoints/canonical"

@@ -16,7 +16,7 @@ from readers.serializers.table.rowdata import RowDataSerializer
 from readers.snapshots.reading import read_versioned
 from tests.support.single_values import serializer_of, vectors
 from writers import UnencodableTypeError
-from writers.snapshots import write_snapshot
+from writers.headers import write_snapshot
 
 # The readers show these as what they wrap, or as the type of the same name of another package: Flink takes the latter, too.
 WRAPPED = ("TableTimeWindow", "TtlAware")

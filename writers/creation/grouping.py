@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from readers import kernel, load_i4, load_le_i8, load_u1, store_1, store_8, store_be_4, subroutine
 from writers.encode.encoder import Encoded
-from writers.encode.machine.text import copy_bytes
+from writers.encode.machine.values import copy_bytes
 
 FRAME_BYTES = 8  # the lengths of key and value
 _SPARE_BYTES = 8  # a copy writes up to seven bytes behind its end

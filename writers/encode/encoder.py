@@ -1,4 +1,9 @@
-"""`Encoder`: the loop around the machine: rows in, entries out.
+"""Arrow arrays as the machine sees them: one table with the addresses of their buffers, nothing copied.
+
+The machine takes items in order, so a column is its buffers and a cursor. What Arrow allows and the machine does not
+expect is removed here: the elements of null lists. A value of a struct that is null may be anything; it is passed over.
+
+`Encoder`: the loop around the machine: rows in, entries out.
 
 An `Encoder` holds a program and the machine's stack and registers; it belongs to one thread. The machine stops where the
 output is full and goes on in a larger one. That costs less than a first pass that computes sizes, because the bytes of a
@@ -17,16 +22,123 @@ from numpy.typing import NDArray
 
 from readers import NO_COLUMN, Batch, Code, ColumnTree, Serializer, StatePart
 from readers import instructions as op
-from writers.encode.columns import Columns
-from writers.encode.equality import same_entries, value_program
-from writers.encode.fitting import fitted
-from writers.encode.losses import refusals
-from writers.encode.machine import execute as machine
-from writers.encode.machine import frames
-from writers.encode.machine.registers import COLUMN, DETAIL, PC, POSITION, REGISTERS, ROOM, ROW, STATUS
-from writers.encode.machine.statuses import DONE, FULL, HIDDEN, LEAF, MESSAGES
+from writers.encode.fitting import fitted, refusals, same_entries, shown, value_program
+from writers.encode.machine import state
+from writers.encode.machine import state as machine
+from writers.encode.machine.execute import execute
+from writers.encode.machine.state import (
+    COLUMN,
+    DETAIL,
+    DONE,
+    FULL,
+    HIDDEN,
+    LEAF,
+    MESSAGES,
+    PC,
+    POSITION,
+    REGISTERS,
+    ROOM,
+    ROW,
+    STATUS,
+)
 from writers.encode.program import encoding_code
 from writers.errors import UnencodableTypeError, UnencodableValueError, WriterError
+
+
+class Columns:
+    """The columns of some rows.
+
+    Args:
+        tree: the columns of the program.
+        arrays: the children of the root, of the types of the tree.
+
+    Attributes:
+        table: int64 (columns, FIELDS); see `machine/items.py`.
+    """
+
+    def __init__(self, tree: ColumnTree, arrays: Sequence[pa.Array]) -> None:
+        self.tree = tree
+        self.table: NDArray[np.int64] = np.zeros((len(tree.types), machine.FIELDS), dtype=np.int64)
+        self._arrays: list[pa.Array | None] = [None] * len(tree.types)  # keeps the buffers alive
+        self.table[:, machine.NEXT] = tree.next
+        self.table[0, machine.LAYOUT] = machine.STRUCT
+        for column, array in zip(tree.children[0], arrays, strict=True):
+            self._add(column, array)
+
+    def _add(self, column: int, array: pa.Array) -> None:
+        entry = self.table[column]
+        data_type = self.tree.types[column]
+        children = self.tree.children[column]
+        if pa.types.is_list(data_type) or pa.types.is_map(data_type):
+            array = _without_hidden_elements(array)
+        self._arrays[column] = array
+        buffers = array.buffers()
+        entry[machine.CURSOR] = array.offset
+        if array.null_count:
+            entry[machine.VALIDITY] = buffers[0].address
+        if pa.types.is_struct(data_type):
+            entry[machine.LAYOUT] = machine.STRUCT
+            for index, child in enumerate(children):
+                self._add(child, array.field(index))
+            return
+        # An array without items may lack its buffers; nothing is taken from it.
+        entry[machine.VALUES] = buffers[1].address if buffers[1] is not None else 0
+        if pa.types.is_list(data_type) or pa.types.is_map(data_type):
+            entry[machine.LAYOUT] = machine.LIST
+            values = array.values
+            self._add(children[0], values)
+            self._move(children[0], int(array.offsets[0].as_py()) if len(array) else 0)
+        elif pa.types.is_string(data_type) or pa.types.is_binary(data_type):
+            entry[machine.LAYOUT] = machine.VARIABLE
+            if buffers[2] is not None:
+                entry[machine.DATA], entry[machine.DATA_END] = buffers[2].address, buffers[2].size
+        else:
+            entry[machine.LAYOUT] = machine.BITS if pa.types.is_boolean(data_type) else machine.FIXED
+
+    def _move(self, column: int, items: int) -> None:
+        """Pass over the first items of a column and of those below it."""
+        self.table[column, machine.CURSOR] += items
+        if self.table[column, machine.LAYOUT] == machine.STRUCT:
+            for child in self.tree.children[column]:
+                self._move(child, items)
+        elif self.table[column, machine.LAYOUT] == machine.LIST and items:
+            array = self._arrays[column]
+            assert array is not None
+            child = self.tree.children[column][0]
+            self._move(child, array.offsets[items].as_py() - array.offsets[0].as_py())
+
+    def text(self, column: int) -> str:
+        """Return the next item of a column as text, for an error."""
+        array = self._arrays[column]
+        if array is None:
+            return "a row"
+        index = int(self.table[column, machine.CURSOR]) - array.offset
+        if not 0 <= index < len(array):
+            return "no value"
+        return shown(array[index])
+
+
+def _without_hidden_elements(array: pa.Array) -> pa.Array:
+    """Return a list or map array whose nulls have no elements."""
+    if not array.null_count:
+        return array
+    offsets = np.asarray(array.offsets, dtype=np.int64)
+    missing = np.asarray(array.is_null())
+    counts = np.diff(offsets)
+    if not counts[missing].any():
+        return array
+    shown = np.repeat(~missing, counts)
+    elements = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    elements = elements.filter(pa.array(shown))
+    counts[missing] = 0
+    begins = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    mask = pa.array(missing)
+    if pa.types.is_map(array.type):
+        return pa.MapArray.from_arrays(
+            begins, elements.field(0), elements.field(1), type=array.type, mask=mask
+        )
+    return pa.ListArray.from_arrays(begins, elements, type=array.type, mask=mask)
+
 
 _LEAST_BYTES = 4096
 _INITIAL_ROW_BYTES = 32.0
@@ -90,7 +202,7 @@ class Encoder:
         self.schema = pa.schema(list(tree.root))
         self.refusals = tuple(dict.fromkeys(refusal for code in codes for refusal in refusals(tree, code)))
         self._code = encoding_code(tree, codes, segments, reserves_nulls=reserves_nulls)
-        self._stack: NDArray[np.int64] = np.zeros((self._code.depth, frames.WORDS), dtype=np.int64)
+        self._stack: NDArray[np.int64] = np.zeros((self._code.depth, state.WORDS), dtype=np.int64)
         self._registers: NDArray[np.int64] = np.zeros(REGISTERS, dtype=np.int64)
         self._row_bytes = float(_INITIAL_ROW_BYTES)
         self._has_key_group = bool((self._code.instructions[:, op.OPCODE] == op.KEY_GROUP).any())
@@ -154,7 +266,7 @@ class Encoder:
         registers = self._registers
         registers[:] = 0
         while True:
-            machine.execute(
+            execute(
                 code.instructions, code.targets, code.cases, code.pool, columns.table,
                 0 if groups is None else groups, code.segments, rows, output, len(output),
                 offsets[1:], self._stack, registers,

@@ -1,19 +1,31 @@
-"""Entries → the key groups of a canonical file; `readers/formats/full/layout.py` has the layout.
+"""Entries as the addresses of their bytes: those of the source, and those that were encoded, side by side in any order.
+
+Entries → the key groups of a canonical file; `readers/formats/full/layout.py` has the layout.
 
 An entry says in its first bit that the id of another state follows it. So the last entry of a state is kept back until the next state,
 or the end of the key group, is known. The positions of key groups stand in `_metadata`, so one pass over a file is enough.
 Compressed key groups are streams of their own, of snappy's framing format with right checksums.
 Flink: FullSnapshotAsyncWriter.
+
+The composite keys of entries as one column, to find those that are there already.
+
+Flink takes the last of two entries with one key, without an error: so a key that is added must be new. Keys are equal where their
+bytes are, as in RocksDB.
+
+States that an operator gets: their entries stand behind those of the states that it has, in every key group.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import cramjam
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from readers import (
@@ -29,10 +41,71 @@ from readers import (
     store_be_4,
     subroutine,
 )
-from readers.metadata import KeyGroupRange, KeyGroupsSavepointStateHandle, Offsets, RelativeFileStateHandle
-from writers.deferred import Create
-from writers.keyed.segments import KEY_BYTES, VALUE_BYTES, EntrySegments
+from readers.metadata import (
+    KeyedStateHandle,
+    KeyGroupRange,
+    KeyGroupsSavepointStateHandle,
+    Offsets,
+    RelativeFileStateHandle,
+)
+from writers.edits import Create, KeyedStateMaker
+from writers.headers import RegisteredState, write_keyed_header
 from writers.target import Chunk, NewFile
+
+KEY_ADDRESS, KEY_BYTES, VALUE_ADDRESS, VALUE_BYTES = range(4)
+FIELDS = 4
+
+
+def groups_within(groups: NDArray[Any], within: KeyGroupRange) -> NDArray[Any]:
+    """Return those of some key groups that are in a range."""
+    return groups[(groups >= within.start) & (groups <= within.end)]
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySegments:
+    """Canonical entries: a composite key and a value each.
+
+    Attributes:
+        table: int64 (entries, FIELDS); see the names above.
+        buffers: the arrays that the addresses lie in: they live as long as the entries.
+    """
+
+    table: NDArray[np.int64]
+    buffers: tuple[NDArray[np.uint8], ...]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @classmethod
+    def of(cls, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EntrySegments:
+        """Return entries of one buffer; `starts` and `ends` are int64 (entries, 2)."""
+        base = int(data.__array_interface__["data"][0])
+        table: NDArray[np.int64] = np.empty((len(starts), FIELDS), dtype=np.int64)
+        table[:, KEY_ADDRESS::2] = starts + base
+        table[:, KEY_BYTES::2] = ends - starts
+        return cls(table, (data,))
+
+    @classmethod
+    def of_page(cls, page: Page) -> EntrySegments:
+        """Return the entries of a page."""
+        return cls.of(page.data, page.starts, page.ends)
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> EntrySegments:
+        """Return some of the entries, by their numbers or by a mask."""
+        return EntrySegments(np.ascontiguousarray(self.table[rows]), self.buffers)
+
+    def with_values(self, rows: NDArray[np.int64], values: EntrySegments) -> EntrySegments:
+        """Return the entries; those at `rows` have the values of `values`, in order, and keep their keys."""
+        table = self.table.copy()
+        table[rows, VALUE_ADDRESS:] = values.table[:, VALUE_ADDRESS:]
+        return EntrySegments(table, (*self.buffers, *values.buffers))
+
+    def replaced(self, rows: NDArray[np.int64], entries: EntrySegments) -> EntrySegments:
+        """Return the entries with others at `rows`, in order."""
+        table = self.table.copy()
+        table[rows] = entries.table
+        return EntrySegments(table, (*self.buffers, *entries.buffers))
+
 
 _END_OF_KEY_GROUP = 0xFFFF
 _META_FOLLOWS = 0x80
@@ -271,3 +344,123 @@ class _PackedGroup:
         self._packer.compress(bytes(self._plain))
         self._plain = bytearray()
         self._file.write(bytes(self._packer.flush()))
+
+
+@kernel
+def _gather(table: int, count: int, skipped: int, output: int) -> int:
+    """Copy keys one after the other; the mark of the last entry of a state is no part of its key."""
+    position = 0
+    for entry in range(count):
+        field = entry * 32
+        size = load_le_i8(table, field + 8) - skipped
+        copy_bytes(load_le_i8(table, field) + skipped, output + position, size)
+        if size > 0 and skipped == 0:
+            store_1(output, position, load_u1(output, position) & 0x7F)
+        position += size
+    return position
+
+
+def key_column(entries: EntrySegments, skipped: int = 0) -> pa.LargeBinaryArray:
+    """Return the composite key of each entry, without some bytes at its begin."""
+    table = np.ascontiguousarray(entries.table)
+    sizes = table[:, KEY_BYTES] - skipped
+    offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    output: NDArray[np.uint8] = np.empty(max(int(offsets[-1]), 1), dtype=np.uint8)
+    _gather(table, len(table), skipped, output)
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(table), [None, pa.py_buffer(offsets), pa.py_buffer(output)]
+    )
+
+
+class NewKeys:
+    """The keys of entries that are added to a key group.
+
+    Args:
+        entries: those that are added.
+    """
+
+    def __init__(self, entries: EntrySegments) -> None:
+        self._keys = key_column(entries)
+        self._sizes = np.unique(entries.table[:, KEY_BYTES])
+
+    def repeated(self) -> int | None:
+        """Return the number of the first entry whose key an earlier one has; None if there is none."""
+        firsts = pc.index_in(self._keys, self._keys).to_numpy()
+        later = np.flatnonzero(firsts != np.arange(len(firsts)))
+        return int(later[0]) if len(later) else None
+
+    def found(self, entries: EntrySegments) -> NDArray[np.int64]:
+        """Return which of the new keys each entry has, int64 (entries,); -1 where it has none."""
+        numbers: NDArray[np.int64] = np.full(len(entries), -1, dtype=np.int64)
+        alike = np.flatnonzero(np.isin(entries.table[:, KEY_BYTES], self._sizes))
+        if len(alike):
+            keys = key_column(entries.take(alike))
+            numbers[alike] = pc.index_in(keys, value_set=self._keys).fill_null(-1).to_numpy()
+        return numbers
+
+
+class AddedState(Protocol):
+    """A state with entries that no source has."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """The key groups that have entries, ascending."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its entries, as far as they are known."""
+
+    def registered(self) -> RegisteredState:
+        """Return its registration in the header of a state file."""
+
+    def key_block(self) -> bytes:
+        """Return the snapshot of its keys, as the header of a keyed state file has it."""
+
+    def run(self, group: int) -> NDArray[np.uint8] | None:
+        """Return the entries of a key group as a canonical file has them, the last of them marked; None if it has none."""
+
+
+def add_states(assembler: KeyGroupAssembler, states: Sequence[AddedState], first_id: int, group: int) -> None:
+    """Append the entries of states to a key group that is being assembled."""
+    for number, state in enumerate(states):
+        run = state.run(group)
+        if run is not None:
+            assembler.state(first_id + number)
+            assembler.add_run(run)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedStatesMaker(KeyedStateMaker):
+    """Makes the keyed state of a subtask that has added states and no others.
+
+    Attributes:
+        states: the states.
+        groups: the key groups of the subtask.
+    """
+
+    states: Sequence[AddedState]
+    groups: KeyGroupRange
+
+    @property
+    def size_bytes(self) -> int:
+        owned = ((state, len(groups_within(state.groups, self.groups))) for state in self.states)
+        return sum(state.size_bytes * own // max(1, len(state.groups)) for state, own in owned)
+
+    def make(self, create: Create) -> KeyedStateHandle:
+        header = write_keyed_header(self.states[0].key_block(), [state.registered() for state in self.states])
+
+        def write(file: StateFile) -> Offsets:
+            file.write(header)
+            assembler = KeyGroupAssembler(file, compressed=False)
+            offsets: Offsets = np.zeros(self.groups.number_of_key_groups, dtype=np.int64)
+            for number in range(len(offsets)):
+                assembler.begin()
+                add_states(assembler, self.states, 0, self.groups.start + number)
+                offsets[number] = assembler.end()
+            return offsets
+
+        return made_file(create, self.groups, write)

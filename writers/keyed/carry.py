@@ -1,32 +1,195 @@
-"""The entries of a source, key group by key group, as canonical entries; the order in a state is that of `_row`.
+"""Entries in the hashmap backend's own layout → canonical entries: decoded by one program, encoded by another.
+
+| state | own layout | canonical |
+|---|---|---|
+| VALUE, REDUCING, AGGREGATING | namespace, key, value | composite key, value |
+| LIST | …, count and elements | one value, the elements joined |
+| MAP | …, count, keys and values | an entry for each key of the map |
+| TIMER | timestamp, key, namespace | the same as a key, no value |
+
+Nothing records where an entry ends in the own layout, so entries that cannot be told apart are refused, and so are those whose
+columns do not hold all of their bytes. A list of many megabytes comes in several pages: its value is joined from them.
+
+The entries of a source, key group by key group, as canonical entries; the order in a state is that of `_row`.
 
 | source | entries |
 |---|---|
 | canonical | those of the file; a state that nobody changes is carried as one piece of bytes |
 | RocksDB, changelog | canonical entries already: nothing is decoded |
 | hashmap, its own layout | decoded, and encoded again |
+
+States of a source that go, become empty, or get other names or types: its header, and the values of the states.
+
+Tries changes of the types of a state's values: reads all values, makes the new ones, and writes nothing.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from readers import (
+    UNDECODED,
+    WHOLE_MAP,
     BackendStateType,
+    Batch,
     ComposedSource,
+    Operator,
     Page,
     Selection,
     Source,
+    StateKind,
     StateName,
     StatePart,
     StoredHeader,
 )
-from writers.errors import RefusedEditError
-from writers.keyed.composition import Composer
+from writers.conversion import Conversion
+from writers.encode.encoder import Encoder
+from writers.encode.fitting import equal_values_loss, shown
+from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
+from writers.evolution import StateAlteration, TypeChange, retyped
+from writers.headers import RegisteredState, registered_state, write_keyed_header
+from writers.keyed.assembly import AddedState, EntrySegments
+
+_SEGMENTS = 2
+_DELIMITER = b","  # between the elements of a list
+
+
+class Composer:
+    """Makes canonical entries of one state.
+
+    Args:
+        part: the state in its own layout.
+        composed: the same state in the canonical layout.
+    """
+
+    def __init__(self, part: StatePart, composed: StatePart) -> None:
+        self._part = part
+        # Flink has two ways to write null in binary rows: the entries say which.
+        self._ways = [
+            (
+                Encoder.of_part(part, 1, reserves_nulls=reserves),
+                Encoder.of_part(composed, _SEGMENTS, reserves_nulls=reserves),
+            )
+            for reserves in (True, False)
+        ]
+
+    def composed(self, pages: Iterable[Page]) -> Iterator[Page]:
+        """Yield the entries of pages as canonical entries, in the same order.
+
+        Raises:
+            RefusedEditError: an entry is not decoded as a whole, or its columns do not hold all of its bytes.
+            ReaderError: the bytes contradict the format.
+        """
+        waiting: list[Page] = []
+        for page in pages:
+            if page.undivided:
+                raise self._refused("expected entries whose ends are known, found some that are not decoded")
+            for batch in self._part.decoded([page]):
+                found = self._page(batch)
+                if not len(found):
+                    continue
+                if batch.page.first_index and self._part.entry.kind is StateKind.LIST:
+                    waiting.append(found)
+                    continue
+                yield from _joined(waiting)
+                waiting = [found]
+        yield from _joined(waiting)
+
+    def _page(self, batch: Batch) -> Page:
+        names = self._ways[0][0].schema.names
+        columns = dict(zip(names, batch.arrays, strict=True))
+        self._check_decoded(batch, columns)
+        composer = self._lossless(batch)
+        groups = np.ascontiguousarray(batch.page.key_groups)
+        whole = columns.pop(WHOLE_MAP, None)
+        if whole is not None:
+            parents = _parents(whole)
+            repeated = pa.array(parents)
+            for name in ("key", "namespace"):
+                columns[name] = columns[name].take(repeated)
+            pairs = whole.flatten()
+            columns["map_key"], columns["value"] = pairs.field(0), pairs.field(1)
+            groups = np.ascontiguousarray(groups[parents])
+        rows = len(groups)
+        if UNDECODED in composer.schema.names and (UNDECODED not in columns or whole is not None):
+            columns[UNDECODED] = pa.nulls(rows, pa.binary())
+        arrays = [columns[name] for name in composer.schema.names]
+        encoded, error = composer.encode_arrays(arrays, rows, groups)
+        if error is not None:
+            raise self._refused(error.message) from error
+        # An empty list is no entry.
+        kept = (
+            np.flatnonzero(np.asarray(pc.list_value_length(columns["value"])))
+            if self._part.entry.kind is StateKind.LIST
+            else np.arange(rows)
+        )
+        page = batch.page
+        bounds = encoded.starts, encoded.ends
+        return Page.of(encoded.data, bounds, groups, page.subtask, page.path).only(kept)
+
+    def _check_decoded(self, batch: Batch, columns: dict[str, pa.Array]) -> None:
+        is_undescribed = UNDECODED in columns and columns[UNDECODED].null_count < len(batch.page)
+        entry = self._part.entry
+        # The bytes of one value are the same in both layouts, those of a list or map are not.
+        if entry.kind in (StateKind.LIST, StateKind.MAP):
+            if is_undescribed:
+                raise self._refused("expected classes that the savepoint describes, found another")
+            if entry.is_raw("value") or entry.is_raw("map_key"):
+                raise self._refused("expected elements that are decoded, found some that are not")
+        if batch.outliers:
+            path = ".".join(map(str, batch.outliers[0].path))
+            raise self._refused(
+                f"expected values that columns can hold, found {batch.outliers[0].json} in {path}"
+            )
+
+    def _lossless(self, batch: Batch) -> Encoder:
+        """Return the encoder to canonical entries whose counterpart gives back the bytes of the batch."""
+        for own, composer in self._ways:
+            if own.restores(batch).all():
+                return composer
+        own = self._ways[0][0]
+        row = int(np.flatnonzero(~own.restores(batch))[0])
+        key = shown(batch.arrays[own.schema.get_field_index("key")][row])
+        _, codes = self._part.programs()
+        reason = equal_values_loss(codes[0]) or "its columns do not hold all of its bytes"
+        raise self._refused(
+            f"expected an entry that is the same when it is written again, found key {key}: {reason}"
+        )
+
+    def _refused(self, message: str) -> RefusedEditError:
+        return RefusedEditError(
+            f"{self._part.name.name}, in {self._part.source.path}: {message}; entries in the hashmap backend's own layout "
+            "record no lengths, so they must be decoded to be written: take a canonical savepoint"
+        )
+
+
+def _parents(lists: pa.Array) -> NDArray[np.int64]:
+    """Return the entry of each element of lists without nulls."""
+    offsets: NDArray[np.int64] = np.asarray(lists.offsets, dtype=np.int64)
+    counts = offsets[1:] - offsets[:-1]
+    return np.repeat(np.arange(len(lists), dtype=np.int64), counts)
+
+
+def _joined(pages: list[Page]) -> Iterator[Page]:
+    """Yield pages as one where the pages behind the first one continue its last entry, which is a list."""
+    if len(pages) < 2:
+        yield from pages
+        return
+    first = pages[0]
+    values = [page.data[int(page.starts[-1, 1]) : int(page.ends[-1, 1])].tobytes() for page in pages]
+    joined = np.frombuffer(_DELIMITER.join(values), dtype=np.uint8)
+    data = np.concatenate([first.data, joined])
+    starts, ends = first.starts.copy(), first.ends.copy()
+    starts[-1, 1], ends[-1, 1] = len(first.data), len(data)
+    yield replace(first, data=data, starts=starts, ends=ends)
+
 
 _KEYED_VERSION = 6  # of headers that Flink restores since 1.17
 # States are read side by side, each with some pages in memory; many states of a large source are read key group by key group, which
@@ -206,3 +369,198 @@ def check_carried(source: Source, header: StoredHeader | None) -> StoredHeader:
     if len(set(names)) < len(names):
         raise RefusedEditError(f"{source.path}: expected states of different names, found two of one name")
     return header
+
+
+_NULL_FLAG = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredHeader:
+    """The header of the states that stay.
+
+    Attributes:
+        data: its bytes.
+        ids: the new id of each state, by the old one; None for a state that goes.
+        first_added: the id of the first state that is added.
+    """
+
+    data: bytes
+    ids: tuple[int | None, ...]
+    first_added: int
+
+
+def altered_header(
+    header: StoredHeader,
+    source: Source,
+    alterations: Mapping[StateName, StateAlteration],
+    added: Sequence[AddedState] = (),
+) -> AlteredHeader:
+    """Return the header of a source after alterations of its states, with added states behind them.
+
+    Raises:
+        RefusedEditError: two states would have one name, a type cannot change so, or added states have other keys.
+        UnencodableTypeError: no snapshot of a new type can be written.
+    """
+    names = state_names(header)
+    if not added and not any(name in alterations for name in names):
+        return AlteredHeader(data=header.data, ids=tuple(range(len(names))), first_added=len(names))
+    ids: list[int | None] = []
+    states: list[RegisteredState] = []
+    for name, registered in zip(names, header.header.states, strict=True):
+        alteration = alterations.get(name, StateAlteration())
+        if alteration.dropped:
+            ids.append(None)
+            continue
+        ids.append(len(states))
+        state = registered_state(registered, header.data)
+        if alteration.types:
+            value, whole = source.entries[name].part("value"), registered.value_serializer
+            assert whole is not None
+            for change in alteration.types:
+                value = change.evolved(value).serializer
+            state = retyped(state, whole, value)
+        states.append(replace(state, name=alteration.name or state.name))
+    first_added = len(states)
+    states += [one.registered() for one in added]
+    kinds_and_names = [(state.kind, state.name) for state in states]
+    if len(set(kinds_and_names)) < len(states):
+        raise RefusedEditError(
+            f"expected states of different names, found {', '.join(sorted(state.name for state in states))}"
+        )
+    keys = key_block(header)
+    for one in added:
+        if one.key_block() != keys:
+            raise RefusedEditError(
+                f"expected keys of type {header.header.key_serializer.type_name} in the new state {one.name}, as the states "
+                "of the operator have, found others"
+            )
+    data = write_keyed_header(keys, states, compressed=header.header.compressed)
+    return AlteredHeader(data=data, ids=tuple(ids), first_added=first_added)
+
+
+class TypeEditor:
+    """Writes the values of one state anew, in another type.
+
+    Args:
+        part: the state, in the layout of canonical entries.
+        changes: of the type of its values, in order.
+
+    Raises:
+        RefusedEditError: the type cannot change so.
+    """
+
+    def __init__(self, part: StatePart, changes: Sequence[TypeChange]) -> None:
+        self._part = part
+        self._conversions: list[Conversion] = []
+        value = part.entry.part("value")
+        for change in changes:
+            evolved = change.evolved(value)
+            self._conversions.append(evolved.convert)
+            value = evolved.serializer
+        entry = replace(part.entry, value=value)
+        assert isinstance(part.source, ComposedSource)
+        source = replace(part.source, entries={part.name: entry})
+        self._old = Encoder.of_part(part, _SEGMENTS)
+        self._new = Encoder.of_part(StatePart(source=source, name=part.name, entry=entry), _SEGMENTS)
+
+    def edited(self, pages: Iterator[Page]) -> Iterator[EntrySegments]:
+        """Yield the entries of pages in their new type; keys keep their bytes.
+
+        Raises:
+            RefusedEditError: the columns of an entry do not hold all of its bytes.
+            UnencodableValueError: a value that the new type cannot hold.
+        """
+        for batch in self._part.decoded(pages):
+            self._check_restorable(batch)
+            columns = dict(zip(self._old.schema.names, batch.arrays, strict=True))
+            self._check_described(batch, columns.pop(UNDECODED, None))
+            try:
+                columns["value"] = self._converted(columns["value"])
+                columns[UNDECODED] = pa.nulls(len(batch.page), pa.binary())
+                names = self._new.schema.names
+                encoded = self._new.encode(
+                    pa.RecordBatch.from_arrays([columns[name] for name in names], names),
+                    np.ascontiguousarray(batch.page.key_groups),
+                )
+            except (UnencodableValueError, UnencodableTypeError) as error:
+                raise self._located(error, batch) from error
+            values = EntrySegments.of(encoded.data, encoded.starts, encoded.ends)
+            yield EntrySegments.of_page(batch.page).with_values(np.arange(len(batch.page)), values)
+
+    def _converted(self, values: pa.Array) -> pa.Array:
+        if self._part.entry.kind is not StateKind.LIST:
+            for convert in self._conversions:
+                values = convert(values)
+            return values
+        elements = values.flatten()
+        for convert in self._conversions:
+            elements = convert(elements)
+        offsets = values.offsets
+        # A slice of a list array has the offsets of the whole.
+        starts = pa.array(np.asarray(offsets) - (np.asarray(offsets)[0] if len(offsets) else 0), pa.int32())
+        return pa.ListArray.from_arrays(starts, elements)
+
+    def _check_described(self, batch: Batch, undecoded: pa.Array | None) -> None:
+        if undecoded is None or undecoded.null_count == len(undecoded):
+            return
+        row = int(np.flatnonzero(np.asarray(undecoded.is_valid()))[0])
+        raise RefusedEditError(
+            f"{self._part.name.name}, key {_key(batch, self._old, row)}: expected a value of classes that the savepoint "
+            "describes, found one of another: DELETE it before, or let the job write it anew"
+        )
+
+    def _check_restorable(self, batch: Batch) -> None:
+        lost = ~self._old.restores(batch)
+        if lost.any() and self._part.entry.kind is StateKind.MAP:
+            # Behind the flag of a null map value the hashmap backend writes bytes that hold nothing.
+            flags = batch.page.data[batch.page.starts[:, 1]]
+            lost &= flags != _NULL_FLAG
+        if not lost.any():
+            return
+        raise RefusedEditError(
+            f"{self._part.name.name}, key {_key(batch, self._old, int(np.flatnonzero(lost)[0]))}: expected a value whose "
+            "columns hold all of its bytes, found one that would lose some if it was written in another type"
+        )
+
+    def _located(
+        self, error: UnencodableValueError | UnencodableTypeError, batch: Batch
+    ) -> UnencodableValueError | UnencodableTypeError:
+        """Return the error with the state; the row of an element of a list is not that of its entry."""
+        is_row = self._part.entry.kind is not StateKind.LIST and 0 <= error.row < len(batch.page)
+        key = f"key {_key(batch, self._old, error.row)}: " if is_row else ""
+        return type(error)(f"{key}{error.message}", breadcrumbs=(self._part.name.name, *error.breadcrumbs))
+
+
+def _key(batch: Batch, encoder: Encoder, row: int) -> str:
+    return shown(batch.arrays[encoder.schema.get_field_index("key")][row])
+
+
+def try_types(operator: Operator, name: StateName, types: Sequence[TypeChange]) -> int:
+    """Return how many entries of a state have other bytes after changes of their type.
+
+    Args:
+        operator: the operator in the source.
+        name: of the state.
+        types: the changes, in order.
+
+    Raises:
+        WriterError: the type cannot change so, or a value is none of the new type; the error names its key.
+        ReaderError: the state cannot be read.
+    """
+    most = max(operator.metadata.max_parallelism, 1)
+    entries = 0
+    for source in operator.sources:
+        if name not in source.entries or source.key_group_range is None:
+            continue
+        header = check_carried(source, source.stored_header())
+        altered_header(header, source, {name: StateAlteration(types=tuple(types))})
+        editor = TypeEditor(composed_part(source, name, most), types)
+        for segments in editor.edited(_pages(source, header, name, most)):
+            entries += len(segments)
+    return entries
+
+
+def _pages(source: Source, header: StoredHeader, name: StateName, most: int) -> Iterator[Page]:
+    if source.stored_groups() is not None:
+        return source.pages(name, Selection())
+    return carrier_of(source, header, most).pages(state_names(header).index(name), Selection())

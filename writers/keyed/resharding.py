@@ -36,14 +36,22 @@ from readers import (
     store_1,
 )
 from readers.metadata import KeyedStateHandle, KeyGroupRange, Offsets
-from writers.deferred import Create, KeyedStateMaker, Work
+from writers.edits import Create, KeyedStateMaker, Work
 from writers.encode.fitting import shown
 from writers.errors import RefusedEditError
 from writers.hashes import key_groups_of
 from writers.headers import RegisteredState, registered_state, write_keyed_header
-from writers.keyed.assembly import KeyGroupAssembler, StateFile, made_file
+from writers.keyed.assembly import (
+    KEY_ADDRESS,
+    KEY_BYTES,
+    VALUE_ADDRESS,
+    VALUE_BYTES,
+    EntrySegments,
+    KeyGroupAssembler,
+    StateFile,
+    made_file,
+)
 from writers.keyed.carry import carrier_of, composed_part, key_block, state_names
-from writers.keyed.segments import KEY_ADDRESS, KEY_BYTES, VALUE_ADDRESS, VALUE_BYTES, EntrySegments
 from writers.target import JoinedTarget, TargetPart
 
 MOST_KEY_GROUPS = 1 << 15  # Flink: KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM

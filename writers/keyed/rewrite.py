@@ -35,15 +35,29 @@ from readers import (
 )
 from readers import metadata as model
 from writers.changes import StateChanges
-from writers.deferred import Create, DeferredKeyedState, KeyedStateMaker
-from writers.edits import Edit, find_operator, with_operator
-from writers.errors import RefusedEditError
+from writers.edits import Create, DeferredKeyedState, Edit, KeyedStateMaker, find_operator, with_operator
+from writers.errors import RefusedEditError, RestoreWarning
 from writers.evolution import StateAlteration
-from writers.keyed.added import AddedState, AddedStatesMaker, add_states
-from writers.keyed.altered import AlteredHeader, TypeEditor, altered_header
-from writers.keyed.assembly import KeyGroupAssembler, StateFile, made_file, page_of
-from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
-from writers.keyed.late import LateState, editor_of, late_states
+from writers.keyed.assembly import (
+    AddedState,
+    AddedStatesMaker,
+    EntrySegments,
+    KeyGroupAssembler,
+    StateFile,
+    add_states,
+    groups_within,
+    made_file,
+    page_of,
+)
+from writers.keyed.carry import (
+    AlteredHeader,
+    TypeEditor,
+    altered_header,
+    carrier_of,
+    check_carried,
+    composed_part,
+    state_names,
+)
 from writers.keyed.resharding import (
     MOST_KEY_GROUPS,
     ReshardedMaker,
@@ -51,9 +65,7 @@ from writers.keyed.resharding import (
     SubtaskRanges,
     check_new_subtasks,
 )
-from writers.keyed.segments import EntrySegments, groups_within
-from writers.keyed.windows import WindowWatch
-from writers.warnings import RestoreWarning
+from writers.keyed.windows import LateState, WindowWatch, editor_of, late_states
 
 # A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
 _MOST_WASTE = 1 / 8

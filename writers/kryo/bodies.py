@@ -23,9 +23,7 @@ from readers import (
     read_object,
 )
 from writers.errors import UnencodableValueError
-from writers.kryo.objects import BodyWriter, KryoObject, ObjectWriter
-from writers.kryo.output import KryoOutput
-from writers.kryo.times import TIMES
+from writers.kryo.objects import TIMES, BodyWriter, KryoObject, KryoOutput, ObjectWriter
 
 _ANY = KryoType("java.lang.Object")  # of a map without declared type arguments
 _FLINK_TUPLE = "org.apache.flink.api.java.tuple.Tuple"

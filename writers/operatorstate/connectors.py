@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from readers import ROW, ConnectorLayout, ReaderError, Serializer, State, offset_problem
 from writers.changes import StateChanges, UpdatedRows
 from writers.errors import RefusedEditError, UnencodableValueError
-from writers.output import DataOutput
+from writers.headers import DataOutput
 
 _NO_STOPPING_OFFSET = -(1 << 63)  # KafkaPartitionSplit.NO_STOPPING_OFFSET
 _NO_OFFSET = -1  # CheckpointedPosition.NO_OFFSET

@@ -7,20 +7,35 @@
 
 An error takes back what was sent: the uploads that are not complete, `_metadata`, and then the data files. What a killed writer
 sent stays, without `_metadata`, and its reservation makes the next writer refuse the prefix.
+
+A prefix of an object store that another process has reserved, and publishes.
 """
 
 from __future__ import annotations
 
+import mmap
+import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
+import pyarrow as pa
+
 from readers import METADATA_FILE_NAME, Location, ResolvedFile
 from writers.errors import TargetError, TargetExistsError
-from writers.stores.requests import StoreRequests
-from writers.stores.store import LARGEST_PART_BYTES, KeyExistsError, Store
-from writers.target import UNFINISHED, NewFile, Target, TargetReference, file_name, inside_of, new_token
+from writers.stores.store import LARGEST_PART_BYTES, KeyExistsError, Store, StoreRequests
+from writers.target import (
+    UNFINISHED,
+    JoinedTarget,
+    NewFile,
+    Target,
+    TargetReference,
+    file_name,
+    inside_of,
+    new_token,
+    not_joined,
+)
 
 
 class TargetPrefix(Target):
@@ -207,3 +222,57 @@ class TargetPrefix(Target):
             return self._store.get(key)
         except TargetError:
             return None
+
+
+_READ_BYTES = 8 << 20
+
+
+class JoinedPrefix(JoinedTarget):
+    """A prefix that is reserved.
+
+    Args:
+        requests: to its store.
+        prefix: of its keys, with a slash at the end.
+        token: what its reservation has.
+        url: of the prefix, for people.
+        machine: the name of the one that has reserved it, for people.
+
+    Raises:
+        TargetError: the reservation is another one, or none.
+    """
+
+    def __init__(self, requests: StoreRequests, prefix: str, token: bytes, url: str, machine: str) -> None:
+        self._requests = requests
+        self._prefix = prefix
+        self._token = token
+        self._url = url
+        self._machine = machine
+        self._check()
+
+    @property
+    def _store(self) -> Store:
+        return self._requests.store
+
+    def _check(self) -> None:
+        if self._store.get(self._prefix + UNFINISHED) != self._token:
+            raise not_joined(self._url, self._machine)
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[NewFile]:
+        key = self._prefix + file_name(name)
+        # What is completed after the write was given up would stay for ever.
+        with self._requests.create(key, check=self._check) as file:
+            yield file
+        self._requests.finish()
+
+    def close(self) -> None:
+        self._requests.close()
+
+    def read(self, name: str, start: int, size_bytes: int) -> pa.Buffer:
+        with tempfile.TemporaryFile() as file:
+            for position in range(start, start + size_bytes, _READ_BYTES):
+                wanted = min(_READ_BYTES, start + size_bytes - position)
+                file.write(self._store.read(self._prefix + file_name(name), position, wanted))
+            file.flush()
+            # The mapped bytes stay when the file is closed, and go with the last array of them.
+            return pa.py_buffer(mmap.mmap(file.fileno(), size_bytes, access=mmap.ACCESS_READ))

@@ -1,13 +1,24 @@
-"""The requests that a new savepoint needs of a store. A key is the path of an object in its bucket, without a slash in front."""
+"""The requests that a new savepoint needs of a store. A key is the path of an object in its bucket, without a slash in front.
+
+Files that are sent to an object store, several requests at a time.
+
+StoreRequests   the requests that are under way
+StoreFile       an object that is sent in parts; a small one in one piece
+"""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import pairwise
 
-from readers import Location
+from readers import Location, ResolvedFile
 from writers.errors import TargetError
-from writers.target import Chunk
+from writers.target import Chunk, NewFile, opened, shorter
 
 LARGEST_PART_BYTES = 1 << 30
 """The most that one request copies inside the store: larger objects are copied in parts, side by side."""
@@ -148,3 +159,163 @@ class Store(ABC):
         Raises:
             TargetError: the store refuses it.
         """
+
+
+# Each holds a part: this bounds memory.
+_THREADS = 4
+_PART_BYTES = 8 << 20
+# S3 takes 10,000 parts of an object, so the parts of large objects grow.
+_PARTS_OF_A_SIZE = 1000
+# S3 refuses smaller parts, except for the last.
+_LEAST_PART_BYTES = 5 << 20
+
+
+class StoreRequests:
+    """The requests of one writer to one store.
+
+    Args:
+        store: has the bucket.
+        serves: returns whether the store can copy from a location itself.
+    """
+
+    def __init__(self, store: Store, serves: Callable[[Location], bool]) -> None:
+        self.store = store
+        self.serves = serves
+        self._under_way: set[Future[None]] = set()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="remote-write")
+
+    def submit(self, request: Callable[[], None]) -> Future[None]:
+        """Send a request beside others, as soon as fewer than `_THREADS` are under way.
+
+        Raises:
+            TargetError: an earlier one failed.
+        """
+        while len(self._under_way) >= _THREADS:
+            self._settle(wait(self._under_way, return_when=FIRST_COMPLETED).done)
+        future = self._threads.submit(request)
+        self._under_way.add(future)
+        return future
+
+    def finish(self) -> None:
+        """Wait for all requests.
+
+        Raises:
+            TargetError: one failed.
+        """
+        self._settle(wait(self._under_way).done)
+
+    def _settle(self, done: set[Future[None]]) -> None:
+        self._under_way -= done
+        for request in done:
+            request.result()
+
+    def close(self) -> None:
+        """Send no more requests, and wait for those that were sent."""
+        for request in self._under_way:
+            request.cancel()
+        # A part that arrives after its upload was given up would stay for ever.
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    @contextmanager
+    def create(self, key: str, *, check: Callable[[], None] = lambda: None) -> Iterator[NewFile]:
+        """Begin a new object, which is whole when the context ends without an error.
+
+        Args:
+            key: its key.
+            check: is called before the object is completed; what it raises gives it up.
+        """
+        file = StoreFile(self, key)
+        try:
+            yield file
+            check()
+            file.complete()
+        except BaseException:
+            file.abort()
+            raise
+
+
+class StoreFile(NewFile):
+    """An object that is sent in parts; a small one in one piece."""
+
+    def __init__(self, requests: StoreRequests, key: str) -> None:
+        self._requests = requests
+        self._key = key
+        self._buffer = bytearray()
+        self._upload: Upload | None = None
+        self._parts: list[Future[None]] = []
+
+    def write(self, chunk: Chunk) -> None:
+        left = memoryview(chunk).cast("B")
+        while left.nbytes:
+            taken = left[: self._part_bytes - len(self._buffer)]
+            self._buffer += taken
+            left = left[taken.nbytes :]
+            if len(self._buffer) == self._part_bytes:
+                self._send()
+
+    @property
+    def _part_bytes(self) -> int:
+        return _PART_BYTES << (len(self._parts) // _PARTS_OF_A_SIZE)
+
+    def _send(self) -> None:
+        part, self._buffer = self._buffer, bytearray()
+        self._submit(lambda upload, number: upload.send(number, part))
+
+    def _submit(self, request: Callable[[Upload, int], None]) -> None:
+        upload = self._upload = self._upload or self._requests.store.begin(self._key)
+        number = len(self._parts) + 1
+        if self._requests.store.sends_in_order and self._parts:
+            self._parts[-1].result()
+        self._parts.append(self._requests.submit(lambda: request(upload, number)))
+
+    def copy(self, file: ResolvedFile, start: int, size_bytes: int) -> bool:
+        if file.is_local:
+            self._read(file, start, size_bytes)
+            return True
+        in_store = self._requests.store.copies_parts and self._requests.serves(file.location)
+        if not in_store or size_bytes < _LEAST_PART_BYTES or 0 < len(self._buffer) < _LEAST_PART_BYTES:
+            return False
+        if self._buffer:
+            self._send()
+        count = -(-size_bytes // LARGEST_PART_BYTES)
+        ends = [start + size_bytes * number // count for number in range(count + 1)]
+        for first, end in pairwise(ends):
+            self._submit(partial(_copy_part, file.location, first, end - first))
+        return True
+
+    def _read(self, file: ResolvedFile, start: int, size_bytes: int) -> None:
+        """Send bytes of a local file, which is read and not mapped: a file that shrinks is an error and not a signal."""
+        position, end = start, start + size_bytes
+        with opened(file) as source:
+            while position < end:
+                chunk = os.pread(source, min(_PART_BYTES, end - position), position)
+                if not chunk:
+                    raise shorter(file, position, end)
+                self.write(chunk)
+                position += len(chunk)
+
+    def complete(self) -> None:
+        """Make the object of what was written."""
+        if self._upload is None:
+            body, key, store = self._buffer, self._key, self._requests.store
+            self._requests.submit(lambda: store.put(key, body))
+            return
+        if self._buffer:
+            self._send()
+        for part in self._parts:
+            part.result()
+        self._upload.complete()
+
+    def abort(self) -> None:
+        """Give up what was sent."""
+        for part in self._parts:
+            part.cancel()
+        wait(self._parts)
+        if self._upload is not None:
+            with suppress(TargetError):
+                self._upload.abort()
+
+
+def _copy_part(source: Location, start: int, size_bytes: int, upload: Upload, number: int) -> None:
+    """Copy a part inside the store."""
+    upload.copy(number, source, start, size_bytes)

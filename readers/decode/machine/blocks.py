@@ -41,8 +41,8 @@ from readers.decode.loads import (
     store_4,
     store_8,
 )
-from readers.decode.machine.code import target, word
 from readers.decode.machine.columns import get_field, put_nulls, set_field
+from readers.decode.machine.registers import target, word
 from readers.decode.machine.text import HIGH_BITS, bytes_seen, copy_seen, read_varint
 
 # The entries of a block and what is read of them have room in the first cache of a processor.

@@ -8,7 +8,7 @@ from readers.compiled.routines import subroutine
 from readers.decode.columns import DATA, DATA_CAPACITY, DATA_LENGTH
 from readers.decode.loads import load_le_i8, load_u1, store_1, store_8
 from readers.decode.machine.columns import close_variable, get_field
-from readers.decode.machine.statuses import BAD_TEXT, DONE, FULL
+from readers.decode.machine.registers import BAD_TEXT, DONE, FULL
 
 REPLACEMENT = 0xFFFD  # as Java decodes what is no text
 HIGH_BITS = np.int64(-0x7F7F7F7F7F7F7F80)  # 0x80 in each of eight bytes

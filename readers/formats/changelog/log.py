@@ -38,8 +38,8 @@ from readers.errors import (
     hex_window,
 )
 from readers.formats.snappy import decompress
-from readers.headers.metainfo import VALUE, BackendStateType, StateMetaInfo, read_meta_info
 from readers.metadata import ChangelogStateHandleStreamImpl, InMemoryChangelogStateHandle, KeyedStateHandle
+from readers.metainfo import VALUE, BackendStateType, StateMetaInfo, read_meta_info
 from readers.serializers.base import OpaqueSerializer
 from readers.serializers.operators import TimerSerializer
 from readers.storage.location import SavepointLocation

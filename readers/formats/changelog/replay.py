@@ -33,8 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.cursor import Cursor
-from readers.decode.decoder import Decoder, walker
-from readers.decode.page import Page
+from readers.decode.decoder import Decoder, Page, walker
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.formats.changelog.log import (
@@ -51,7 +50,7 @@ from readers.formats.changelog.log import (
     Bounds,
     ChangeRange,
 )
-from readers.formats.composite.layout import compose_prefix, emit_scope
+from readers.formats.composite import compose_prefix, emit_scope
 from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry, map_serializer
 from readers.formats.rocksdb.database import framed
 from readers.formats.rocksdb.sst import PAGE_BYTES, PAGE_ENTRIES

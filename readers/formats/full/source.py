@@ -1,10 +1,17 @@
-"""Reads the full layout: canonical savepoints of all backends, and full checkpoints of RocksDB."""
+"""The first entries of a state in the full layout: key groups are walked as far as some kilobytes reach.
+
+An entry that the limit cuts is left out. See `full/layout.py` for the bytes.
+
+What differs between the key groups of two canonical savepoints, remembered and collected.
+
+Reads the full layout: canonical savepoints of all backends, and full checkpoints of RocksDB.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,22 +19,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.cursor import Cursor
-from readers.decode.page import Page
-from readers.formats.beginning import first_offset, header_outline, regions_of, small_or_header
-from readers.formats.composite import layout as composite
-from readers.formats.composite.source import CompositeSource
-from readers.formats.differing import DifferingPages, PagesAnew
+from readers.decode.decoder import Page
+from readers.errors import CorruptDataError
+from readers.formats import composite
+from readers.formats.composite import CompositeSource
 from readers.formats.entry import StateKind
 from readers.formats.full import layout as full
 from readers.formats.full import lockstep
-from readers.formats.full.differences import Comparisons, Pages
-from readers.formats.full.first import first_entries
-from readers.formats.full.layout import MARK_BYTES
-from readers.formats.full.lookup import LookupTarget, Search, in_rounds
-from readers.formats.keyedstream import KeyedStreamSource, KeyGroupBody
+from readers.formats.full.layout import (
+    END_OF_KEY_GROUP,
+    LENGTHS_BYTES,
+    MARK_BYTES,
+    META_FOLLOWS,
+    PAGE_ENTRIES,
+    LookupTarget,
+    Search,
+    in_rounds,
+)
+from readers.formats.full.lockstep import Found, Positions, Side, bounds, copied
 from readers.formats.opener import Opener, OpeningContext
+from readers.formats.snappy import UnpackedWindows
 from readers.formats.source import (
     Beginning,
+    DifferingPages,
+    PagesAnew,
     Selection,
     Source,
     StateName,
@@ -36,12 +51,186 @@ from readers.formats.source import (
     StoredGroups,
     Tally,
 )
-from readers.formats.unpacked import UnpackedWindows
+from readers.formats.streams import (
+    KeyedStreamSource,
+    KeyGroupBody,
+    first_offset,
+    header_outline,
+    regions_of,
+    small_or_header,
+)
 from readers.keygroups import key_group_bytes
 from readers.metadata import KeyGroupsSavepointStateHandle, StreamStateHandle
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.storage.filesystems import StreamWindows, Windows
 from readers.storage.location import Ranges
+
+_LENGTH_BYTES = 4
+
+
+def first_entries(data: bytes, wanted: int, path: str) -> tuple[list[tuple[bytes, bytes]], bool]:
+    """Return keys and values of a state at the start of a key group, and whether the end of the key group was reached.
+
+    Args:
+        data: the key group, or the start of it.
+        wanted: the id of the state.
+        path: the file, for errors.
+
+    Raises:
+        CorruptDataError: a length is negative.
+    """
+    entries: list[tuple[bytes, bytes]] = []
+    state, position = int.from_bytes(data[:MARK_BYTES], "big"), MARK_BYTES
+    while state != END_OF_KEY_GROUP:
+        bounds = _bounds(data, position, path)
+        if bounds is None:
+            return entries, False
+        key_end, value_end = bounds
+        key = data[position + _LENGTH_BYTES : key_end]
+        if state == wanted:
+            # The flag is no part of the key.
+            plain = bytes([key[0] & ~META_FOLLOWS]) + key[1:]
+            entries.append((plain, data[key_end + _LENGTH_BYTES : value_end]))
+        position = value_end
+        if key[0] & META_FOLLOWS:
+            if position + MARK_BYTES > len(data):
+                return entries, False
+            state = int.from_bytes(data[position : position + MARK_BYTES], "big")
+            position += MARK_BYTES
+    return entries, True
+
+
+def _bounds(data: bytes, position: int, path: str) -> tuple[int, int] | None:
+    """Return where the key and the value of an entry end; None if the data end before."""
+    if position + LENGTHS_BYTES > len(data):
+        return None
+    key_end = position + _LENGTH_BYTES + _length(data, position, 1, path)
+    if key_end + _LENGTH_BYTES > len(data):
+        return None
+    value_end = key_end + _LENGTH_BYTES + _length(data, key_end, 0, path)
+    return None if value_end > len(data) else (key_end, value_end)
+
+
+def _length(data: bytes, position: int, least: int, path: str) -> int:
+    length = int.from_bytes(data[position : position + _LENGTH_BYTES], "big", signed=True)
+    if length < least:
+        raise CorruptDataError(
+            f"expected an entry of a key group, found a length of {length}", path=path, position=position
+        )
+    return length
+
+
+_MOST_COPIED_BYTES = 4 << 20
+_MOST_KEPT = 1 << 12  # entries of a key group that differ, whose places are remembered
+
+
+@dataclass(slots=True)
+class Comparisons:
+    """What differs from the key groups of one other source, as far as that is little.
+
+    Attributes:
+        other: the other source; None for none.
+        groups: key group → ids of a state on either side → what differs.
+    """
+
+    other: object | None
+    groups: dict[int, dict[tuple[int, int], Found]] = field(default_factory=dict)
+
+    def keep(self, key_group: int, found: dict[tuple[int, int], Found]) -> None:
+        """Keep what differs in a key group, if it takes little memory."""
+        if sum(map(len, found.values())) <= _MOST_KEPT:
+            self.groups[key_group] = found
+
+
+class _Entries:
+    """Entries of one side, collected.
+
+    They are copied, unless they are large: to look at an entry of a mapped file again, after its pages were given back, brings 64
+    KiB of the file into memory.
+    """
+
+    def __init__(self, subtask: int) -> None:
+        self._subtask = subtask
+        self._clear()
+
+    def _clear(self) -> None:
+        self._large: list[Page] = []
+        self._bytes: list[NDArray[np.uint8]] = []
+        self._starts: list[Positions] = []
+        self._ends: list[Positions] = []
+        self._groups: list[NDArray[np.int32]] = []
+        self._path = ""
+        self.size_bytes = 0
+
+    def add(self, side: Side, positions: Positions, key_group: int) -> None:
+        """Add entries of a key group."""
+        starts, ends = bounds(side.data, positions)
+        if int((ends[:, 1] - starts[:, 0]).sum()) > _MOST_COPIED_BYTES:
+            self._large.append(Page.of(side.data, (starts, ends), key_group, self._subtask, side.path))
+            return
+        data = copied(side.data, starts, ends)
+        self._bytes.append(data)
+        self._starts.append(starts + self.size_bytes)
+        self._ends.append(ends + self.size_bytes)
+        self._groups.append(np.full(len(positions), key_group, dtype=np.int32))
+        self._path = f"{side.path}, entries that differ"
+        self.size_bytes += len(data)
+
+    def taken(self) -> tuple[Page, ...]:
+        """Return what was collected, and begin anew."""
+        pages = list(self._large)
+        if self._bytes:
+            found = np.concatenate(self._starts), np.concatenate(self._ends)
+            groups = np.concatenate(self._groups)
+            pages.append(Page.of(np.concatenate(self._bytes), found, groups, self._subtask, self._path))
+        self._clear()
+        return tuple(pages)
+
+
+class Pages:
+    """Entries that differ, collected until they are worth decoding: of most key groups only a few are.
+
+    Args:
+        before, after: indexes of the subtasks of either side.
+    """
+
+    def __init__(self, before: int, after: int) -> None:
+        self._old = _Entries(before)
+        self._new = _Entries(after)
+        self._entries = 0
+        self._equal = 0
+
+    def add(self, key_group: int, before: Side, after: Side, found: Found) -> Iterator[DifferingPages]:
+        """Add what differs in a key group; yield what has come together."""
+        self._equal += found.equal
+        changed = found.changed_before, found.changed_after
+        for old, new in (changed, (found.removed, _NONE), (_NONE, found.added)):
+            for start in range(0, max(len(old), len(new)), PAGE_ENTRIES):
+                for entries, side, positions in ((self._old, before, old), (self._new, after, new)):
+                    chosen = positions[start : start + PAGE_ENTRIES]
+                    if len(chosen):
+                        entries.add(side, chosen, key_group)
+                        self._entries += len(chosen)
+                if self._entries >= PAGE_ENTRIES or self._size_bytes > _MOST_COPIED_BYTES:
+                    yield from self.rest()
+
+    @property
+    def _size_bytes(self) -> int:
+        return self._old.size_bytes + self._new.size_bytes
+
+    def add_equal(self, found: Found) -> None:
+        """Count the entries of a key group of which all are equal."""
+        self._equal += found.equal
+
+    def rest(self) -> Iterator[DifferingPages]:
+        """Yield what was collected and not yielded yet."""
+        if self._entries or self._equal:
+            yield DifferingPages(before=self._old.taken(), after=self._new.taken(), equal_entries=self._equal)
+        self._entries = self._equal = 0
+
+
+_NONE: Positions = np.empty(0, dtype=np.int64)
+
 
 # Up to so many key groups are searched by windows, at the same time; more are read as a scan reads them.
 _MOST_SEARCHES = 16

@@ -4,22 +4,38 @@ No length records the end of an entry: it is walked within a window, and an entr
 map is cut between its elements into partial entries. The bytes of a partial entry are those of an entry: the namespace and key,
 then the number of some of the elements and these elements. So a key with millions of elements takes as much memory as a
 window; only a single large element takes more.
+
+Finds the end of a heap state that cannot be walked, and its entries.
+
+Entries of a native heap snapshot carry no lengths. Where a value has no known end (an unknown serializer, an object of a
+class that the savepoint does not describe), the next state is found by what must be true of it:
+
+* the states of a key group follow each other, each once, as `u2 id, i4 count, entries`, and fill it exactly;
+* every key group of a stream has them in the same order (`HeapSnapshotStrategy` iterates one map for each);
+* the key of every entry hashes to this key group.
+
+The right position always passes these checks, so a position that passes alone is the right one. If several pass, or the
+search takes too many tries, the states behind cannot be read, and the error names them.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.cursor import Cursor
-from readers.decode.decoder import Decoder, walker
+from readers.decode.decoder import Decoder, Page, walker
 from readers.decode.program import Program
-from readers.formats.entry import Entry, EntryLayout, StateKind, map_serializer
+from readers.errors import ReaderError, UnsupportedSerializerError
+from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, map_serializer
+from readers.keygroups import key_group_of
 
 WINDOW_BYTES = 4 << 20
 CUT_ENTRIES = 1 << 15  # at most, in one range
@@ -171,3 +187,216 @@ def _partial_entry(
     return EntryRange(
         starts=starts, ends=ends, behind=behind, partial=PartialEntry(data=partial, first_index=index)
     )
+
+
+BLOCK_HEADER_BYTES = 6
+# The search tries positions of positions: these limits keep hostile or unlucky bytes from taking minutes.
+_MAX_TRIES = 4096
+_MAX_GAPS = 32
+_MAX_SPLIT_BYTES = 16_384
+_SAMPLED_KEYS = 64
+
+Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
+Measure = Callable[[int, NDArray[np.uint8], int, int, int], Bounds]
+"""Returns the bounds of a state's entries: (state id, data, position, limit, count); raises a `ReaderError` if they do not fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """The bytes of a key group behind the id and count of the state that cannot be walked."""
+
+    data: NDArray[np.uint8]
+    position: int
+    limit: int
+    key_group: int
+
+
+class UncertainEndError(UnsupportedSerializerError):
+    """The end of a state that cannot be walked is not certain; the states behind it cannot be read."""
+
+
+class Gaps:
+    """Finds the end of states that cannot be walked; belongs to one thread.
+
+    Args:
+        states: name and entry of the states, in the order of their ids.
+        walk: finds the entries of the other states.
+        emit_scope: emits the bytes before a value: namespace and key.
+        order: returns the state ids in the order in which key groups have them; empty if that is not known.
+        max_parallelism: the number of key groups of the operator.
+        path: the file, for errors.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[tuple[str, Entry]],
+        walk: Measure,
+        emit_scope: Callable[[Program, EntryLayout, Entry], None],
+        order: Callable[[], Sequence[int]],
+        max_parallelism: int,
+        path: str,
+    ) -> None:
+        self._states = states
+        self._walk = walk
+        self._emit_scope = emit_scope
+        self._order = order
+        self._max_parallelism = max_parallelism
+        self._path = path
+        self._keys: dict[int, Decoder | None] = {}
+
+    def end(self, region: Region, state: int, unseen: Set[int], error: ReaderError) -> int:
+        """Return the end of a state; `unseen` are the ids of the states behind it.
+
+        Raises:
+            UncertainEndError: several positions fit; the message extends that of `error` and names the states behind.
+        """
+        if not unseen:
+            return region.limit
+        try:
+            # A second position that fits makes both uncertain: no need to look for a third.
+            fitting = list(islice(_Search(self, region).candidates(region.position, frozenset(unseen)), 2))
+        except _TooManyTriesError:
+            fitting = []
+        if len(fitting) == 1:
+            return fitting[0]
+        name = self._states[state][0]
+        behind = ", ".join(sorted(self._states[other][0] for other in unseen))
+        raise UncertainEndError(
+            f"{error.message}; entries of native heap snapshots carry no length and the end of state {name} is not "
+            f"certain, so in key group {region.key_group} the states behind it cannot be read: {behind}",
+            path=self._path,
+            position=region.position,
+            breadcrumbs=error.breadcrumbs,
+        ) from error
+
+    def split(self, region: Region, state: int, count: int) -> Bounds | None:
+        """Return the bounds of the entries of a state that fills the region; None if they are not certain."""
+        starts = [region.position]
+        if count > 1:
+            if region.limit - region.position <= _MAX_SPLIT_BYTES:
+                positions = range(region.position + 1, region.limit)
+                starts += [start for start in positions if self.belongs(region, state, [start])]
+            if len(starts) != count:
+                return None
+        column = np.array(starts, dtype=np.int64).reshape(-1, 1)
+        return column, np.append(column[1:], [[region.limit]], axis=0)
+
+    def following(self, unseen: Set[int]) -> Set[int]:
+        """Return those of the states `unseen` that may come next."""
+        following = next((state for state in self._order() if state in unseen), None)
+        return unseen if following is None else {following}
+
+    def walked(self, state: int, region: Region, position: int, count: int) -> Bounds:
+        """Return the bounds of a state's entries from `position` on.
+
+        Raises:
+            ReaderError: the bytes there are not such entries.
+        """
+        return self._walk(state, region.data, position, region.limit, count)
+
+    def belongs(self, region: Region, state: int, starts: Sequence[int]) -> bool:
+        """Return whether entries that begin at `starts` have keys of this key group, as far as their hashes are known."""
+        decoder, entry = self._key_decoder(state), self._states[state][1]
+        if decoder is None or entry.key is None:
+            return True
+        column = np.array(starts, dtype=np.int64).reshape(-1, 1)
+        bounds = column, np.full_like(column, region.limit)
+        page = Page.of(region.data, bounds, region.key_group, 0, self._path)
+        try:
+            keys = [key for batch in decoder.decode(page) for key in _python_values(batch.arrays[0])]
+        except ReaderError:
+            return False
+        codes = [entry.key.hash_code(key) for key in keys]
+        return all(
+            code is None or key_group_of(code, self._max_parallelism) == region.key_group for code in codes
+        )
+
+    def _key_decoder(self, state: int) -> Decoder | None:
+        """Return a decoder of the key of an entry; None if the key cannot be decoded."""
+        if state not in self._keys:
+            entry = self._states[state][1]
+            known = not entry.is_raw("key") and not entry.is_raw("namespace")
+            layout = EntryLayout({"key": column_type(entry, "key")})
+            emit = self._emit_scope
+            self._keys[state] = (
+                layout.decoder(lambda program, to: emit(program, to, entry)) if known else None
+            )
+        return self._keys[state]
+
+
+class _TooManyTriesError(Exception):
+    """The search would take too long."""
+
+
+@dataclass
+class _Search:
+    """One search for the states behind a gap; remembers the positions that it tried."""
+
+    gaps: Gaps
+    region: Region
+    known: dict[tuple[int, Set[int]], bool] = field(default_factory=dict)
+
+    def candidates(self, start: int, unseen: frozenset[int], depth: int = 0) -> Iterator[int]:
+        """Yield the positions from `start` on where the states `unseen` may begin."""
+        region = self.region
+        last = region.limit - BLOCK_HEADER_BYTES * len(unseen)
+        for position in _possible_headers(region.data, start, last, self.gaps.following(unseen)):
+            if self.fits(position, unseen, depth):
+                yield position
+
+    def fits(self, position: int, unseen: frozenset[int], depth: int) -> bool:
+        """Return whether the bytes from `position` to the end of the region are the states `unseen` and nothing else."""
+        if (position, unseen) not in self.known:
+            if len(self.known) >= _MAX_TRIES or depth > _MAX_GAPS:
+                raise _TooManyTriesError
+            self.known[position, unseen] = False  # counts as a try also if the search ends with an error
+            self.known[position, unseen] = self._follow(position, unseen, depth)
+        return self.known[position, unseen]
+
+    def _follow(self, position: int, unseen: frozenset[int], depth: int) -> bool:
+        region = self.region
+        while unseen:
+            if region.limit - position < BLOCK_HEADER_BYTES:
+                return False
+            header = region.data[position : position + BLOCK_HEADER_BYTES].tobytes()
+            state, count = int.from_bytes(header[:2]), int.from_bytes(header[2:], signed=True)
+            position += BLOCK_HEADER_BYTES
+            if state not in self.gaps.following(unseen) or not 0 <= count <= region.limit - position:
+                return False
+            unseen -= {state}
+            if count == 0:
+                continue
+            if not self.gaps.belongs(region, state, [position]):
+                return False
+            try:
+                starts, ends = self.gaps.walked(state, region, position, count)
+            except UnsupportedSerializerError:
+                return not unseen or any(True for _ in self.candidates(position, unseen, depth + 1))
+            except ReaderError:
+                return False
+            if not self.gaps.belongs(region, state, starts[:_SAMPLED_KEYS, 0].tolist()):
+                return False
+            position = int(ends[-1, 0])
+        return position == region.limit
+
+
+def _possible_headers(data: NDArray[np.uint8], first: int, last: int, states: Set[int]) -> Iterator[int]:
+    """Yield the positions from `first` to `last` with the id of one of `states` and a possible count."""
+    window = data[first : last + BLOCK_HEADER_BYTES].astype(np.int64)
+    size = len(window) - BLOCK_HEADER_BYTES + 1
+    if size <= 0:
+        return
+    # All positions at once in numpy: each entry takes at least a byte, so a count above the bytes left is none.
+    parts = [window[offset : offset + size] for offset in range(BLOCK_HEADER_BYTES)]
+    ids = parts[0] << 8 | parts[1]
+    counts = parts[2] << 24 | parts[3] << 16 | parts[4] << 8 | parts[5]
+    likely = np.isin(ids, list(states)) & (counts <= len(data) - first - np.arange(size))
+    yield from (first + np.flatnonzero(likely)).tolist()
+
+
+def _python_values(array: pa.Array) -> list[object]:
+    """Return the keys as Python values; none if Python cannot hold them exactly (nanoseconds)."""
+    try:
+        return list(array.to_pylist())
+    except ValueError:
+        return []

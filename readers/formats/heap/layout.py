@@ -28,10 +28,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers.columnnames import UNDECODED
 from readers.cursor import Cursor
-from readers.decode.decoder import Decoder, walker
-from readers.decode.page import Page
+from readers.decode.decoder import Decoder, Page, walker
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.entry import (
@@ -44,9 +42,18 @@ from readers.formats.entry import (
     map_serializer,
 )
 from readers.formats.full.layout import is_key_group
-from readers.formats.heap.entries import EntryReader, PartialEntry, element_of
-from readers.formats.heap.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region, UncertainEndError
-from readers.formats.keybounds import KeyBounds, checked_bounds
+from readers.formats.heap.entries import (
+    BLOCK_HEADER_BYTES,
+    Bounds,
+    EntryReader,
+    Gaps,
+    PartialEntry,
+    Region,
+    UncertainEndError,
+    element_of,
+)
+from readers.formats.source import KeyBounds, checked_bounds
+from readers.schemas import UNDECODED
 from readers.serializers.base import Problem
 from readers.storage.filesystems import Stream
 

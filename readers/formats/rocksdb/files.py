@@ -28,8 +28,7 @@ from readers.errors import MissingFileError
 from readers.formats.rocksdb.sst.files import Files, LocalBytes, TableBytes
 from readers.metadata import StreamStateHandle
 from readers.storage.filesystems import Stream
-from readers.storage.location import SavepointLocation
-from readers.storage.sameness import file_identity
+from readers.storage.location import SavepointLocation, file_identity
 from readers.storage.temporary import TemporaryFolder
 
 _LEAST_TAIL_BYTES = 1 << 16

@@ -16,8 +16,7 @@ from readers.formats.rocksdb.files import LocalFiles, RemoteFiles
 from readers.formats.rocksdb.sst import Files, TableBytes
 from readers.formats.rocksdb.sst.manifest import NotReadHereError, read_manifest
 from readers.metadata import IncrementalRemoteKeyedStateHandle
-from readers.storage.location import SavepointLocation
-from readers.storage.sameness import file_identity
+from readers.storage.location import SavepointLocation, file_identity
 
 _COMPARED_BYTES = 1 << 20
 

@@ -15,10 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from readers.errors import ReaderError
-from readers.jars.classfiles.classfile import ClassFile, ClassMethod
-from readers.jars.classfiles.classpath import ClassPath
-from readers.jars.classfiles.constantpool import ClassConstant, Member
-from readers.jars.classfiles.signatures import method_signature
+from readers.jars.classfile import ClassConstant, ClassFile, ClassMethod, Member
+from readers.jars.classpath import ClassPath
 from readers.jars.declared import opcodes
 from readers.jars.declared.values import (
     ANYTHING,
@@ -37,6 +35,7 @@ from readers.jars.declared.values import (
     merged,
     number_of,
 )
+from readers.jars.signatures import method_signature
 
 _MAX_WORK = 600_000  # of one jar: a second
 _MAX_METHOD = 20_000  # instructions of one method that are looked at

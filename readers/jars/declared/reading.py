@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from readers.errors import ReaderError
 from readers.formats.entry import StateKind
-from readers.jars.classfiles.classpath import ClassPath
-from readers.jars.classfiles.signatures import OBJECT, JavaType, method_signature
+from readers.jars.classpath import ClassPath
 from readers.jars.declared import values
 from readers.jars.declared.interpreter import Interpreter
 from readers.jars.declared.queries import Query, queries_in
 from readers.jars.declared.types import TypeReader, UntoldTypeError
-from readers.jars.extraction.extractor import Registrations, TypeExtractor
+from readers.jars.extractor import Registrations, TypeExtractor
+from readers.jars.signatures import OBJECT, JavaType, method_signature
 from readers.serializers.base import Serializer
 from readers.serializers.kryo.settings import KryoRegistration
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from readers.errors import ReaderError
-from readers.jars.classfiles.classpath import ClassPath
-from readers.jars.classfiles.signatures import JavaType, class_type
+from readers.jars.classpath import ClassPath
 from readers.jars.declared.interpreter import Interpreter
 from readers.jars.declared.values import (
     ArrayValue,
@@ -21,7 +20,8 @@ from readers.jars.declared.values import (
     Value,
     text_of,
 )
-from readers.jars.extraction.extractor import Extraction, TypeExtractor
+from readers.jars.extractor import Extraction, TypeExtractor
+from readers.jars.signatures import JavaType, class_type
 from readers.serializers.avro import AvroSerializer, read_schema
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.containers import (
@@ -33,7 +33,7 @@ from readers.serializers.containers import (
     SetSerializer,
 )
 from readers.serializers.named import BASIC_TYPES
-from readers.serializers.tuples import EitherSerializer, RowSerializer, TupleSerializer
+from readers.serializers.structs import EitherSerializer, RowSerializer, TupleSerializer
 
 _TYPE_HINT = "org.apache.flink.api.common.typeinfo.TypeHint"
 _TUPLE = "org.apache.flink.api.java.tuple.Tuple"

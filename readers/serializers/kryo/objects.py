@@ -1,4 +1,21 @@
-"""Objects that Kryo writes, read into JSON trees: the table of the classes whose layout is known.
+"""Kryo's collections and maps, read into JSON arrays.
+
+| collection | bytes |
+|---|---|
+| 2.24 | [comparator,] varint n, n × element |
+| 5 | varint n + 1 with a flag, [comparator,] [class, bool has nulls if the flag is set,] n × element |
+| map | 2.24: [comparator,] varint n; 5: varint n + 1, [comparator]; n × (key, value) |
+
+Elements of a declared final class are written without their class. In Kryo 5 the flag then says that there are nulls,
+else that all elements are of one class, which stands once before them.
+
+Source: `com.esotericsoftware.kryo.serializers.CollectionSerializer`, `MapSerializer`; `com.twitter.chill.java`.
+
+Classes of the JDK and of Flink that Kryo writes field by field: their fields are known without class files.
+
+Source: `com.esotericsoftware.kryo.serializers.FieldSerializer`, which no other serializer of Kryo or chill replaces.
+
+Objects that Kryo writes, read into JSON trees: the table of the classes whose layout is known.
 
 Objects of classes without a serializer of their own are their fields in the order of their names (`FieldSerializer`):
 they can be read only where the fields are given. `reader.py` reads the frame around objects.
@@ -9,19 +26,237 @@ Source: `com.esotericsoftware.kryo.serializers`, `com.twitter.chill.java`,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from readers.javaio import read_object
-from readers.serializers.jsontree import clean_text, json_bytes, json_float, json_of
-from readers.serializers.kryo.classes import BOX_OF, BOXES, ENUMS, OPEN_TYPES, PRIMITIVES, SCALA_TUPLE
-from readers.serializers.kryo.collections import COLLECTION_BODIES, plain_collection
-from readers.serializers.kryo.input import KryoInput
-from readers.serializers.kryo.library import LIBRARY_BODIES
-from readers.serializers.kryo.reader import Body, KryoReader, of_input, of_reader
-from readers.serializers.kryo.settings import PROTOBUF, KryoClass, KryoSettings, KryoType, component_of
-from readers.serializers.kryo.times import TIME_BODIES
-from readers.serializers.protobuf.serializer import ProtobufReader
+from readers.serializers.jsontree import clean_text, json_bytes, json_float, json_map, json_of
+from readers.serializers.kryo.plain import TIME_BODIES
+from readers.serializers.kryo.reader import Body, KryoInput, KryoReader, of_input, of_reader
+from readers.serializers.kryo.settings import (
+    BOX_OF,
+    BOXES,
+    COLLECTIONS,
+    ENUMS,
+    IMMUTABLE_COLLECTIONS,
+    MAPS,
+    OPEN_TYPES,
+    PRIMITIVES,
+    PROTOBUF,
+    SCALA_COLLECTIONS,
+    SCALA_TUPLE,
+    KryoClass,
+    KryoSettings,
+    KryoType,
+    array_of,
+    component_of,
+    java_util,
+)
+from readers.serializers.protobuf import ProtobufReader
+
+_ANY = KryoType("java.lang.Object")  # of a map without declared type arguments
+
+
+def _plain_collection(reader: KryoReader) -> Any:
+    """Read varint n, n × element with its class: chill's and Flink's own collection serializers."""
+    return [reader.any() for _ in range(reader.input.size())]
+
+
+plain_collection = of_reader(_plain_collection)
+
+
+def _elements(
+    reader: KryoReader,
+    _class_name: str,
+    arguments: tuple[KryoType, ...],
+    *,
+    has_comparator: bool = False,
+    can_be_null: bool = True,
+) -> list[Any]:
+    declared = arguments[0] if arguments else None
+    element = reader.resolved(declared) if declared is not None else None
+    known = element.name if element is not None and reader.is_final(element) else None
+    if not reader.is_kryo5:
+        if has_comparator:
+            reader.any()
+        count = reader.input.size()
+        return [reader.any() if known is None else reader.object_or_null(known) for _ in range(count)]
+    flag, count = reader.input.flagged_size()
+    if has_comparator:
+        reader.any()
+    inner = declared.arguments if declared is not None else ()
+    if count == 0:
+        return []
+    if known is not None:
+        has_null = flag
+    elif not flag:
+        return [reader.any(inner) for _ in range(count)]
+    else:
+        known = reader.class_name()
+        # Null as the class of all elements: there are no further bytes, so the nulls are counted here.
+        if known is None:
+            reader.count(count)
+            return [None] * count
+        has_null = can_be_null and reader.input.boolean()
+    read = reader.object_or_null if has_null else reader.object
+    return [read(known, inner) for _ in range(count)]
+
+
+def _as_list(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
+    """Read `Arrays.asList`: chill writes the component class before the elements."""
+    if reader.is_kryo5:
+        return _elements(reader, class_name, arguments)
+    count = reader.input.size()
+    reader.class_name()
+    return [reader.any() for _ in range(count)]
+
+
+def _enum_set(reader: KryoReader) -> Any:
+    element = reader.class_name() or ""
+    return [reader.constant(element) for _ in range(reader.input.size())]
+
+
+def _entries(
+    reader: KryoReader, _class_name: str, arguments: tuple[KryoType, ...], *, has_comparator: bool = False
+) -> list[Any]:
+    # The comparator stands before the count in Kryo 2.24, behind it in Kryo 5; no column shows it.
+    if has_comparator and not reader.is_kryo5:
+        reader.any()
+    count = reader.input.size(1 if reader.is_kryo5 else 0)
+    if has_comparator and reader.is_kryo5:
+        reader.any()
+    key, value = arguments if len(arguments) == 2 else (_ANY, _ANY)
+    return json_map((_key_or_value(reader, key), _key_or_value(reader, value)) for _ in range(count))
+
+
+def _key_or_value(reader: KryoReader, declared: KryoType) -> Any:
+    inner = declared.arguments if reader.is_kryo5 else ()
+    known = reader.resolved(declared)
+    if known is not None and reader.is_final(known):
+        return reader.object_or_null(known.name, inner)
+    return reader.any(inner)
+
+
+def _singleton_map(reader: KryoReader) -> Any:
+    key = reader.any()
+    return json_map([(key, reader.any())])
+
+
+COLLECTION_BODIES: dict[str, Body] = {
+    **dict.fromkeys(COLLECTIONS, _elements),
+    **dict.fromkeys(IMMUTABLE_COLLECTIONS, partial(_elements, can_be_null=False)),
+    **dict.fromkeys(
+        ("java.util.TreeSet", "java.util.PriorityQueue"), partial(_elements, has_comparator=True)
+    ),
+    "java.util.Arrays$ArrayList": _as_list,
+    **dict.fromkeys(MAPS, _entries),
+    "java.util.TreeMap": partial(_entries, has_comparator=True),
+    **dict.fromkeys(
+        java_util("Collections$EmptyList Collections$EmptyMap Collections$EmptySet"), of_reader(lambda _: [])
+    ),
+    **dict.fromkeys(
+        java_util("Collections$SingletonList Collections$SingletonSet"),
+        of_reader(lambda reader: [reader.any()]),
+    ),
+    "java.util.Collections$SingletonMap": of_reader(_singleton_map),
+    **dict.fromkeys(java_util("RegularEnumSet JumboEnumSet"), of_reader(_enum_set)),
+    **dict.fromkeys(SCALA_COLLECTIONS, plain_collection),
+    "org.apache.avro.generic.GenericData$Array": plain_collection,
+}
+"""Class → the function that reads its body."""
+
+
+_FLINK_TUPLE = "org.apache.flink.api.java.tuple.Tuple"
+_ATOMIC = "java.util.concurrent.atomic.Atomic"
+
+_VALUE_OF_2 = KryoClass(fields=(("value", "#T"),), parameters=1, variables=(("#T",),))
+
+
+def _class_of(
+    class_name: str, parameters: tuple[str, ...], fields: Mapping[str, str]
+) -> tuple[KryoClass, KryoClass]:
+    """Return a class for Kryo 2.24 and for Kryo 5, which name type variables in different ways."""
+    found = []
+    for declaring in ("", class_name):
+        variables = {parameter: f"{declaring}#{parameter}" for parameter in parameters}
+        found.append(
+            KryoClass(
+                fields=tuple((name, variables.get(declared, declared)) for name, declared in fields.items()),
+                parameters=len(parameters),
+                variables=tuple((variable,) for variable in variables.values()),
+            )
+        )
+    return found[0], found[1]
+
+
+def _tuple_of(arity: int) -> tuple[KryoClass, KryoClass]:
+    parameters = tuple(f"T{index}" for index in range(arity))
+    return _class_of(
+        f"{_FLINK_TUPLE}{arity}", parameters, {f"f{index}": name for index, name in enumerate(parameters)}
+    )
+
+
+_CLASSES: Mapping[str, tuple[KryoClass, KryoClass]] = {
+    **{f"{_FLINK_TUPLE}{arity}": _tuple_of(arity) for arity in range(26)},
+    **{
+        f"{_ATOMIC}{name}": _class_of(f"{_ATOMIC}{name}", (), {"value": declared})
+        for name, declared in (("Integer", "int"), ("Long", "long"), ("Boolean", "int"))
+    },
+    f"{_ATOMIC}Reference": _class_of(f"{_ATOMIC}Reference", ("V",), {"value": "V"}),
+}
+
+_ROW = "org.apache.flink.types.Row"
+_ROW_KIND = "org.apache.flink.types.RowKind"
+_OBJECTS = "java.lang.Object[]"
+_ROWS: tuple[Mapping[str, str], ...] = (
+    {"fields": _OBJECTS},
+    {"fields": _OBJECTS, "kind": _ROW_KIND},
+    {
+        "fieldByName": "java.util.Map<java.lang.String, java.lang.Object>",
+        "fieldByPosition": _OBJECTS,
+        "kind": _ROW_KIND,
+        "positionByName": "java.util.LinkedHashMap<java.lang.String, java.lang.Integer>",
+    },
+)
+"""The fields of a Row: up to Flink 1.10, in 1.11 and 1.12, since 1.13."""
+_ROW_CLASSES = tuple(_class_of(_ROW, (), fields) for fields in _ROWS)
+
+
+def _library_fields(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
+    return _object(reader, class_name, _CLASSES[class_name], arguments)
+
+
+def _object(
+    reader: KryoReader, class_name: str, classes: tuple[KryoClass, KryoClass], arguments: tuple[KryoType, ...]
+) -> Any:
+    known = classes[reader.is_kryo5]
+    values = reader.fields(class_name, known, arguments)
+    # Kryo sorts names as text, so f10 stands before f2; here they come as they are declared.
+    return {"@class": class_name} | {name: values[name] for name, _ in known.fields}
+
+
+def _row(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
+    """Read a Row: an older one begins with its array of fields, one of today with a map or null."""
+    up_to_1_10, up_to_1_12, since_1_13 = _ROW_CLASSES
+    known = since_1_13
+    if reader.next_class() == array_of("java.lang.Object"):
+        known = up_to_1_12 if reader.settings.has_row_kinds else up_to_1_10
+    return _object(reader, class_name, known, arguments)
+
+
+def _optional(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
+    """Read the value of an Optional: with its class in Kryo 5, as its field in 2.24."""
+    return reader.any() if reader.is_kryo5 else reader.fields(class_name, _VALUE_OF_2, arguments)["value"]
+
+
+LIBRARY_BODIES: dict[str, Body] = {
+    **dict.fromkeys(_CLASSES, _library_fields),
+    _ROW: _row,
+    "java.util.Optional": _optional,
+}
+"""Class → the function that reads its body."""
+
 
 _KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo."
 

@@ -37,11 +37,19 @@ from readers.errors import (
     UnsupportedSerializerError,
 )
 from readers.javaio import JavaObject, read_object
-from readers.serializers.base import Problem, Serializer, nodes, rebuild
+from readers.serializers.base import (
+    OptionalEntry,
+    Problem,
+    Serializer,
+    Snapshot,
+    SnapshotBody,
+    nodes,
+    rebuild,
+)
 from readers.serializers.jsontree import json_bytes, json_text
-from readers.serializers.kryo.input import KryoInput
 from readers.serializers.kryo.objects import BODIES, is_readable, value_reader
 from readers.serializers.kryo.plain import hash_plain, is_text, is_unquoted, number_bytes, number_type
+from readers.serializers.kryo.reader import KryoInput
 from readers.serializers.kryo.settings import (
     KRYO_2_24,
     KRYO_5,
@@ -50,8 +58,7 @@ from readers.serializers.kryo.settings import (
     KryoRegistration,
     KryoSettings,
 )
-from readers.serializers.protobuf.descriptors import Descriptors
-from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
+from readers.serializers.protobuf import Descriptors
 
 _CLASS, _INSTANCE = 1, 2
 _SHOWN = 60  # characters of a value in an error

@@ -13,7 +13,7 @@ from readers.serializers.base import Serializer
 
 if TYPE_CHECKING:
     from readers.serializers.kryo.settings import ClassSource, KryoClass
-    from readers.serializers.protobuf.descriptors import Descriptors
+    from readers.serializers.protobuf import Descriptors
 
 _SERIALIZERS = "readers.serializers.kryo.serializer"
 

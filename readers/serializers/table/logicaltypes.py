@@ -20,7 +20,7 @@ An array is `i4 n`, null bits in whole 4 bytes, n slots; a map is `i4 size of th
 values; a row is the byte of the row kind, null bits from bit 8 on (in whole 8 bytes), the slots, the data behind them.
 
 No column carries a time zone. Digits of a second beyond the declared precision are cut off. For null keys of maps, and
-timestamps out of the range of their column, see `readers.decode.outliers`.
+timestamps out of the range of their column, see `readers.decode.columns`.
 
 `javatypes.py` reads the types from the snapshots.
 """

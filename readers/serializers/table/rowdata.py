@@ -39,11 +39,28 @@ from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.javaio import JavaObject, JavaValue, read_object
 from readers.keygroups import hash_binary_row
 from readers.serializers import primitives
-from readers.serializers.base import Layout, Problem, RecordSerializer, Serializer
+from readers.serializers.base import (
+    Layout,
+    Problem,
+    RecordSerializer,
+    Serializer,
+    Snapshot,
+    SnapshotBody,
+    composite_body,
+    simple_body,
+)
 from readers.serializers.containers import MapSerializer, NullableSerializer
 from readers.serializers.primitives import BasicSerializer, NothingSerializer
-from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import LONG, TEXT, ListLayout, ScalarLayout, StructLayout, StructSerializer
+from readers.serializers.structs import (
+    LONG,
+    ROW_KIND,
+    ROW_KINDS,
+    TEXT,
+    ListLayout,
+    ScalarLayout,
+    StructLayout,
+    StructSerializer,
+)
 from readers.serializers.table import logicaltypes
 from readers.serializers.table.javatypes import logical_type_of, nullability_of
 from readers.serializers.table.logicaltypes import (
@@ -54,7 +71,6 @@ from readers.serializers.table.logicaltypes import (
     RowType,
     TextType,
 )
-from readers.serializers.tuples import ROW_KIND, ROW_KINDS
 
 TABLE = "org.apache.flink.table.runtime.typeutils."
 _DATA_VIEW = "org.apache.flink.table.dataview."

@@ -27,10 +27,10 @@ from itertools import pairwise
 from typing import Any
 
 from readers.cursor import Cursor
+from readers.serializers.base import SnapshotBody
 from readers.serializers.jsontree import MAX_NODES, json_bytes, json_float
 from readers.serializers.primitives import BASE, BasicSerializer, simple
-from readers.serializers.snapshot import SnapshotBody
-from readers.serializers.struct import JsonLayout
+from readers.serializers.structs import JsonLayout
 
 _PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = range(4)
 _MAX_DEPTH = 100  # of Python calls, against hostile values

@@ -7,8 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from service.doors.cli.outcome import ended
-from service.doors.cli.output import write_lines
+from service.doors.cli.output import ended, write_lines
 from service.doors.cli.parser import command_parsers, takes_path
 
 _PROGRAM = "savepointdb"

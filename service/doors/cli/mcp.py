@@ -14,8 +14,7 @@ from typing import NoReturn
 
 from readers import load_machine
 from service.base.settings import settings_of
-from service.doors.cli.compile import log_compilation
-from service.doors.cli.outcome import INTERRUPTED, WrongUsageError, ended
+from service.doors.cli.output import INTERRUPTED, WrongUsageError, ended, log_compilation
 from service.doors.cli.sources import cache_of, catalog_of
 from service.doors.mcp.guide import MISSING
 from service.doors.served import Served
@@ -23,7 +22,7 @@ from service.query.engines.registry import open_engines
 from service.query.serving.registry import Queries
 from service.tasks.check.registry import Checks
 from service.tasks.saved.store import SavedQueries
-from service.tasks.write.serving.registry import Writes
+from service.tasks.write.serving.writes import Writes
 
 # As a shell tells of a process that a signal ended.
 _SIGNALLED = 128

@@ -1,24 +1,50 @@
-"""Rows → standard output, a file, or a screen.
+"""How a command ends: exit codes, and errors as one line on standard error.
+
+| code | when |
+|---|---|
+| 0 | the command succeeded |
+| 1 | the query failed, a lookup found nothing, or an inspected savepoint lacks files |
+| 2 | the command line is wrong |
+| 3 | a savepoint cannot be read |
+| 130 | Ctrl-C |
+
+Use cases may have exit codes of their own (`service.tasks.task.Exits`): `check` has, and of `bisect`, `diff` and `test` 1 is an answer, so
+that a query that fails ends them with 2.
+
+The progress of what takes long: one line on standard error, on a terminal only.
+
+Rows → standard output, a file, or a screen.
 
 A file and a pipe get every row, whole. A screen gets the first rows, in columns that fit; standard error tells what it does not show.
+
+`savepointdb compile`: compile the decoder now instead of at the first query.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+import traceback
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
+from types import TracebackType
 from typing import BinaryIO, Literal
 
 import pyarrow as pa
 
-from service.doors.cli.outcome import OutputError, WrongUsageError
-from service.doors.cli.progress import ProgressLine
+import readers
+import writers
+from catalog import CatalogError
+from readers import ReaderError, compile_log, take_lost_pages
+from service.base.errors import QueryError, SavepointError, is_full, query_error_of
+from service.base.settings import InvalidSettingError
 from service.query.encode import (
     FORMATS,
     counted,
@@ -30,7 +56,147 @@ from service.query.encode import (
     table_lines,
     value_lines,
 )
-from service.query.sql.types import Column
+from service.query.encode.formats import Column
+from service.tasks.task import Exits
+
+OK, FAILED, WRONG_USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+_USUAL = Exits()
+
+
+class WrongUsageError(Exception):
+    """A command line that makes no sense."""
+
+
+class OutputError(Exception):
+    """Standard output cannot be written."""
+
+
+def ended(command: Callable[[Namespace], int | None], options: Namespace, exits: Exits = _USUAL) -> int:
+    """Run a command and return its exit code, or 0. Errors go to standard error, with `--verbose` after a traceback.
+
+    Args:
+        command: the command.
+        options: of the command line.
+        exits: the exit codes after errors.
+    """
+    try:
+        return command(options) or OK
+    except (WrongUsageError, InvalidSettingError) as error:
+        return reported(str(error), exits.wrong_usage, options)
+    except (QueryError, CatalogError, ReaderError) as error:
+        failure = query_error_of(error)
+        code = exits.unreadable if isinstance(failure, SavepointError) else exits.failed
+        return reported(failure.told, code, options)
+    except OutputError as error:
+        return reported(str(error), exits.failed, options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        discard_output()
+        return OK
+    except Exception as error:  # libraries raise anything
+        if isinstance(error, OSError) and is_full(error):
+            return reported(query_error_of(error).told, exits.failed, options)
+        if exits.unexpected is None:
+            raise
+        unexpected(error, verbose=options.verbose)
+        return exits.unexpected
+
+
+def discard_output() -> None:
+    """Write what follows nowhere: a reader such as `head` has seen enough."""
+    # Python would report the broken pipe again when it flushes at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def unexpected(error: Exception, *, verbose: bool) -> int:
+    """Report an error that no command expects, in one line; return the exit code."""
+    if verbose:
+        traceback.print_exception(error)
+    message = " ".join(str(error).split())
+    # What the system refuses, such as room on a full disk, is no defect of the program.
+    report = "" if isinstance(error, OSError) else "; please report it"
+    hint = "" if verbose else f" (--verbose shows where{report})"
+    print(f"savepointdb: unexpected {type(error).__name__}: {message}{hint}", file=sys.stderr)
+    return FAILED
+
+
+def reported(message: str, code: int, options: Namespace) -> int:
+    """Report an error in one line, with `--verbose` after a traceback; return the exit code."""
+    if options.verbose:
+        traceback.print_exc()
+    loss = take_lost_pages()
+    text = message if loss is None else str(loss)
+    print(f"savepointdb: {' '.join(text.split())}", file=sys.stderr)
+    return code
+
+
+_FIRST_AFTER_S = 1.0
+_AGAIN_AFTER_S = 0.2
+# To the first column, and clear to the end of the line.
+_CLEAR = "\r\033[K"
+
+
+class ProgressLine:
+    """Shows how far something is. Use it in `with`, around what takes long, and hide it while rows are shown.
+
+    Args:
+        text: returns what to show.
+    """
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
+        self._lock = threading.Lock()
+        self._is_hidden = self._is_drawn = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def hide(self) -> None:
+        """Clear the line; it does not come again until `show`."""
+        with self._lock:
+            self._is_hidden = True
+            self._clear()
+
+    def show(self) -> None:
+        """Let the line come again. The cursor must be at the start of a line."""
+        with self._lock:
+            self._is_hidden = False
+
+    def _run(self) -> None:
+        wait_s = _FIRST_AFTER_S
+        while not self._ended.wait(wait_s):
+            with self._lock:
+                if not self._is_hidden:
+                    self._draw()
+            wait_s = _AGAIN_AFTER_S
+        with self._lock:
+            self._clear()
+
+    def _draw(self) -> None:
+        sys.stderr.write(f"{_CLEAR}{self._text()}")
+        sys.stderr.flush()
+        self._is_drawn = True
+
+    def _clear(self) -> None:
+        if self._is_drawn:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+            self._is_drawn = False
+
+    def __enter__(self) -> ProgressLine:
+        if sys.stderr.isatty():
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
 
 TABLE, LINE = "table", "line"
 MARKUP = {"markdown": markdown_lines, "html": html_lines}
@@ -280,3 +446,38 @@ def _written(path: str | None) -> Iterator[None]:
         if path is None:
             raise OutputError(f"the output cannot be written: {error.strerror}") from error
         raise WrongUsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def run_compile(options: Namespace) -> int:
+    """Compile everything; return the exit code."""
+    return ended(_compile, options)
+
+
+def _compile(options: Namespace) -> None:
+    log_compilation()
+    readers.compile_all(writers.COMPILED_UNITS)
+    print("savepointdb: all is compiled", file=sys.stderr)
+
+
+def log_compilation() -> None:
+    """Show, once, that something is compiled from now on: it takes seconds, also where nobody watches."""
+    if not compile_log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("savepointdb: %(message)s"))
+        handler.addFilter(_Once())
+        compile_log.addHandler(handler)
+        compile_log.setLevel(logging.INFO)
+
+
+class _Once(logging.Filter):
+    """Lets each message pass once: a command may compile several units."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the message is a new one."""
+        is_new = record.msg not in self._seen
+        self._seen.add(record.msg)
+        return is_new

@@ -18,11 +18,19 @@ from typing import Any
 import readers
 from catalog import Catalog
 from service.base.settings import UNLIMITED, Settings, settings_of
-from service.doors.cli.compile import log_compilation
-from service.doors.cli.outcome import WrongUsageError, ended
-from service.doors.cli.output import LINE, ROWS_ON_SCREEN, TABLE, output_format, write_lines, write_rows
+from service.doors.cli.output import (
+    LINE,
+    ROWS_ON_SCREEN,
+    TABLE,
+    ProgressLine,
+    WrongUsageError,
+    ended,
+    log_compilation,
+    output_format,
+    write_lines,
+    write_rows,
+)
 from service.doors.cli.parser import dialect_of
-from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import plan_lines, printable, size_text
 from service.query.engines.registry import open_engines

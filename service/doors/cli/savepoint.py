@@ -12,8 +12,7 @@ from argparse import Namespace
 from catalog import connect
 from readers import ReaderError
 from service.base.settings import Settings, settings_of
-from service.doors.cli.outcome import WrongUsageError, ended
-from service.doors.cli.progress import ProgressLine
+from service.doors.cli.output import ProgressLine, WrongUsageError, ended
 from service.doors.cli.sources import storage_options
 from service.query.encode import printable
 from service.tasks.jobs.answers import RUNNING, JobSummary, jobs_in

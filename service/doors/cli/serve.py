@@ -1,4 +1,13 @@
-"""`savepointdb serve`: run the HTTP service."""
+"""`savepointdb serve`: run the HTTP service.
+
+`savepointdb demo`: write the savepoints of two small jobs, and serve them.
+
+`demo.tar.xz` beside this module holds what real Flink 2.3.0 wrote (`tests/flink/restore/demo.sh`):
+
+    orders/       five checkpoints and a savepoint of a job that adds up orders by customer. A wrong order came before the third
+                  checkpoint; before the fifth, the source jumped over records.
+    wordcount/    a native savepoint of RocksDB
+"""
 
 from __future__ import annotations
 
@@ -6,11 +15,17 @@ import gc
 import logging
 import math
 import os
+import shlex
 import ssl
 import sys
+import tarfile
 import threading
 import time
+import urllib.request
+import webbrowser
 from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -20,20 +35,19 @@ from readers import ReaderError, missing_units
 from service.base.principal import checked_grants
 from service.base.settings import Settings, config_path, parts_of, read_config, settings_of
 from service.doors.app import create_app
-from service.doors.cli.outcome import WrongUsageError, ended
+from service.doors.cli.output import OK, WrongUsageError, ended
 from service.doors.cli.sources import cache_of, catalog_of, roots_of
 from service.doors.http.admission import ConnectionLimits, Connections, Listener
 from service.doors.http.auth.gate import Authenticator, is_loopback
 from service.doors.http.auth.keys import KeyFile
 from service.doors.http.auth.tokens import Provider, TokenVerifier
-from service.doors.http.connections import listening, protocol_of
-from service.doors.http.server import AdmittingServer
+from service.doors.http.connections import AdmittingServer, listening, protocol_of
 from service.doors.operations import logs
 from service.query.encode import counted
 from service.query.engines.workers import COMPILING
 from service.query.serving.registry import Queries
-from service.tasks.write.serving.registry import Writes
 from service.tasks.write.serving.targets import served_roots, write_roots_of
+from service.tasks.write.serving.writes import Writes
 
 logger = logging.getLogger("savepointdb")
 
@@ -206,3 +220,73 @@ def _listening(settings: Settings, connections: Connections) -> Listener:
         raise WrongUsageError(
             f"cannot listen on {settings.server.host} port {settings.server.port}: {error.strerror}; take another --port"
         ) from error
+
+
+_JOBS = ("orders", "wordcount")
+_WRITTEN = "written"
+_START_S = 120.0
+
+
+def run_demo(options: Namespace) -> int:
+    """Write the savepoints and serve them; return the exit code."""
+    return ended(_demo, options)
+
+
+def write_savepoints(folder: Path) -> bool:
+    """Write the savepoints of the demo; return False if they are there already.
+
+    Args:
+        folder: becomes their folder; an existing one must be empty, or have them.
+
+    Raises:
+        WrongUsageError: something else is there.
+    """
+    if all((folder / job).is_dir() for job in _JOBS):
+        return False
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise WrongUsageError(f"expected a new or empty folder, found something in {folder}")
+    with tarfile.open(Path(__file__).with_name("demo.tar.xz")) as archive:
+        for member in archive:
+            path = folder / member.name
+            if member.isdir():
+                path.mkdir(parents=True)
+                continue
+            file = archive.extractfile(member)
+            assert file is not None
+            path.write_bytes(file.read())
+            os.utime(path, (member.mtime, member.mtime))
+    (folder / _WRITTEN).mkdir()
+    return True
+
+
+def _demo(options: Namespace) -> int:
+    folder = Path(options.folder)
+    verb = "wrote" if write_savepoints(folder) else "found"
+    orders = shlex.quote(str(folder / "orders"))
+    print(
+        f"savepointdb {verb} the savepoints of two jobs in {folder}. One customer of the job orders has a wrong total:\n\n"
+        f"  savepointdb lookup {orders} customer-42\n"
+        f"  savepointdb history {orders} customer-42 --state account\n",
+        flush=True,
+    )
+    if options.no_serve:
+        return OK
+    words = [word for job in _JOBS for word in ("--root", f"{job}={folder / job}")]
+    words += ["--write-root", f"{_WRITTEN}={folder / _WRITTEN}", "--port", str(options.port)]
+    if options.port and not options.no_browser and _has_screen():
+        threading.Thread(target=_show, args=(f"http://127.0.0.1:{options.port}/",), daemon=True).start()
+    return main(options.parser_of("serve").parse_args(["serve", *words]))
+
+
+def _has_screen() -> bool:
+    return sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+
+
+def _show(address: str) -> None:
+    """Open the page as soon as the service answers."""
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        with suppress(OSError), urllib.request.urlopen(f"{address}healthz", timeout=5):
+            webbrowser.open(address)
+            return
+        time.sleep(0.1)

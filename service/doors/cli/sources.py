@@ -17,7 +17,7 @@ from catalog.errors import ConflictingRootsError
 from catalog.stateinfo import read_uids
 from readers import NotASavepointError, StorageOptions, cache_directory
 from service.base.settings import InvalidSettingError, Settings, parts_of, path_map_of, settings_of
-from service.doors.cli.outcome import WrongUsageError
+from service.doors.cli.output import WrongUsageError
 from service.doors.cli.parser import SOURCE
 from service.query.encode import printable
 

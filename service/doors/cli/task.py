@@ -1,4 +1,6 @@
-"""The commands of use cases: arguments from the fields of a request, the outcome as text, JSON, or rows in any of their formats.
+"""The fields of a request → the arguments of its command; the arguments that were given → the request.
+
+The commands of use cases: arguments from the fields of a request, the outcome as text, JSON, or rows in any of their formats.
 
 `savepointdb NAME PATH …`: PATH is a savepoint, or a folder, whose newest savepoint is meant. A use case that makes something shows what
 as text, or with `--json`.
@@ -10,26 +12,28 @@ import argparse
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import orjson
 
 from catalog import Catalog
 from readers import load_machine
-from service.base import settings
-from service.base.errors import QueryError
-from service.base.process import machine
+from service.base import machine, settings
+from service.base.errors import InvalidRequestError, QueryError
 from service.base.settings import UNLIMITED, Settings, path_map_of, settings_of
-from service.doors.cli.compile import log_compilation
-from service.doors.cli.options import add_options, request_of
-from service.doors.cli.outcome import discard_output, ended
 from service.doors.cli.output import (
     ROWS_ON_SCREEN,
     TABLE,
+    ProgressLine,
+    WrongUsageError,
+    discard_output,
+    ended,
+    log_compilation,
     output_format,
     screen_width,
     suffix_of,
@@ -37,22 +41,133 @@ from service.doors.cli.output import (
     write_rows,
 )
 from service.doors.cli.parser import QUERY_SETTINGS, add_names, add_no_cache, add_output
-from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import add_paths, cache_of, opened, storage_options
 from service.query.encode import printable, size_text
 from service.query.encode.formats import columns_of
 from service.query.engines.registry import open_engines
 from service.tasks.registry import TASKS
-from service.tasks.request import TaskRequest, options_of
-from service.tasks.task import Context, Outcome, RowStream, Task
+from service.tasks.task import Context, Option, Outcome, RowStream, Task, TaskRequest, options_of
 
 if TYPE_CHECKING:
     from doctor import Against
     from service.query.engines.engine import Engine
-    from service.query.running.group import QueryGroup
     from service.query.running.request import QueryRequest
     from service.query.running.run import Run
-    from service.query.running.session import Session
+    from service.query.running.session import QueryGroup, Session
+
+
+_Asked = TypeVar("_Asked", bound=TaskRequest)
+# PATH says it, or BEFORE and AFTER.
+BY_PATH = frozenset({"database", "before", "after"})
+
+
+def add_options(
+    parser: argparse.ArgumentParser, kind: type[TaskRequest], without: Container[str] = BY_PATH
+) -> None:
+    """Add an argument for each field of a class of requests.
+
+    Args:
+        parser: of the command.
+        kind: the class.
+        without: fields that the command has in its own way.
+    """
+    for one in _options(kind, without):
+        _add(parser, one)
+
+
+def request_of(
+    kind: type[_Asked], options: Namespace, without: Container[str] = BY_PATH, **own: Any
+) -> _Asked:
+    """Return the request that the options of a command line make.
+
+    Args:
+        kind: its class.
+        options: the parsed command line.
+        without: fields that are no arguments.
+        **own: their values, if they have no defaults.
+
+    Raises:
+        WrongUsageError: a value is out of its limits.
+    """
+    # A line of the shell has the database that is chosen there.
+    given = {
+        one.name: _value(one, getattr(options, one.name), options)
+        for one in options_of(kind)
+        if one.name not in own
+        and (one.name not in without or (one.name == "database" and hasattr(options, one.name)))
+    }
+    try:
+        return kind(**given, **own)
+    except InvalidRequestError as error:
+        name, colon, rest = error.message.partition(":")
+        flags = {one.name: one.flag for one in options_of(kind) if one.flag}
+        raise WrongUsageError(f"--{flags.get(name, name)}{colon}{rest}") from error
+
+
+def _options(kind: type[TaskRequest], without: Container[str]) -> Iterator[Option]:
+    return (one for one in options_of(kind) if one.name not in without)
+
+
+def _value(one: Option, given: Any, options: Namespace) -> Any:
+    if one.file is not None and (given is None or getattr(options, one.file) is not None):
+        return _file_text(one, given, getattr(options, one.file))
+    if one.is_mapping:
+        return dict(_named(one, text) for text in given or ())
+    if one.has_commas:
+        given = [part.strip() for text in given or () for part in text.split(",")]
+    if one.is_list:
+        return tuple(given or ())
+    return sys.stdin.read() if one.reads_input and given == "-" else given
+
+
+def _named(one: Option, text: str) -> tuple[str, Any]:
+    name, separator, value = text.rpartition("=")
+    if not separator or not value.isdecimal():
+        raise WrongUsageError(f"--{one.name}: expected {one.metavar}, found {text!r}")
+    return name, one.kind(value)
+
+
+def _file_text(one: Option, given: str | None, file: str | None) -> str:
+    """Return a text that stands in a file.
+
+    Raises:
+        WrongUsageError: it is given twice, or not at all, or the file cannot be read.
+    """
+    if file is None or given is not None:
+        what = (one.metavar or one.name).lower()
+        raise WrongUsageError(f"expected a {what}, either as an argument or by --{one.file}")
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise WrongUsageError(f"--{one.file}: cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise WrongUsageError(f"--{one.file}: expected UTF-8 in {file}: {error.reason}") from error
+
+
+def _add(parser: argparse.ArgumentParser, one: Option) -> None:
+    flag = f"--{one.flag or one.name.replace('_', '-')}"
+    text = one.help[0].upper() + one.help[1:]
+    is_several = one.is_list or one.is_mapping
+    if one.argument:
+        metavar = one.metavar or one.name.upper()
+        parser.add_argument(one.name, metavar=metavar, nargs="?" if one.file else None, help=text)
+        if one.file is not None:
+            parser.add_argument(f"--{one.file}", metavar="FILE", help=f"File to read {metavar} from.")
+    elif one.kind is bool:
+        parser.add_argument(flag, dest=one.name, action="store_true", help=text)
+    else:
+        parser.add_argument(
+            flag,
+            dest=one.name,
+            type=str if one.is_mapping else one.kind,
+            default=None if is_several or one.default is MISSING else one.default,
+            action="append" if is_several else "store",
+            required=one.is_required,
+            choices=one.choices or None,
+            metavar=None if one.choices else one.metavar or one.name.upper(),
+            help=text,
+        )
+
 
 _TEXT, _JSON = "text", "json"
 # Of DuckDB: a join of 2 × 4 million rows takes 475 MiB in all without a limit, and 380 MiB with this one, in the same time.
@@ -229,7 +344,7 @@ class _Statements:
             QueryError: it means nothing.
         """
         if self._group is None:
-            from service.query.running.group import QueryGroup
+            from service.query.running.session import QueryGroup
 
             self._group = QueryGroup(self._running().start)
         return self._group.start(request)

@@ -33,8 +33,8 @@ from enum import Enum
 from heapq import nlargest
 from typing import Any
 
+from service.base import machine
 from service.base.errors import ServiceBusyError
-from service.base.process import machine
 from service.base.settings import Settings
 from service.doors.http.errors import raw_response
 
@@ -276,7 +276,7 @@ class Listener(socket.socket):
         self._reserve = _reserve()
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept and admit a connection; `service.doors.http.server` calls this until no connection is left.
+        """Accept and admit a connection; `service.doors.http.connections` calls this until no connection is left.
 
         Raises:
             BlockingIOError: there is no connection now, or the open ones come first.

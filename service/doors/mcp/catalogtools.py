@@ -12,21 +12,28 @@ from anyio import to_thread
 from catalog import Catalog, Database, HistoryDatabase
 from service.base.errors import LimitExceededError
 from service.doors.http.api import databases
-from service.doors.mcp.arguments import (
+from service.doors.mcp.calls import (
     MOST_BYTES,
     USUAL_BYTES,
+    Call,
     DescribeDatabase,
     DescribeTable,
     ListDatabases,
+    database_of,
 )
-from service.doors.mcp.calls import Call, database_of
-from service.doors.mcp.results import ToolResult, result_of
-from service.doors.mcp.sheet import Sheet, sheet_of
-from service.doors.mcp.texts import cut_text, fitting, line_text, table_text
+from service.doors.mcp.results import (
+    Sheet,
+    ToolResult,
+    cut_text,
+    fitting,
+    line_text,
+    result_of,
+    sheet_of,
+    table_text,
+)
 from service.query.encode import size_text, state_size_text
-from service.query.sql.edits import quoted
-from service.query.sql.literals import text_constant
-from service.query.sql.types import sql_type
+from service.query.encode.formats import sql_type
+from service.query.sql.text import quoted, text_constant
 
 # A table of this size is counted in a second.
 _COUNTED_BYTES = 50_000_000

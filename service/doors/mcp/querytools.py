@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from service.doors.mcp.arguments import MOST_ROWS, RunQuery
-from service.doors.mcp.calls import Call
-from service.doors.mcp.results import ToolResult, result_of
-from service.doors.mcp.sheet import Sheet, sheet_of
-from service.doors.mcp.texts import cut_text, table_text
+from service.doors.mcp.calls import MOST_ROWS, Call, RunQuery
+from service.doors.mcp.results import Sheet, ToolResult, cut_text, result_of, sheet_of, table_text
 from service.query.encode import counted, printable
 from service.query.running.request import QueryRequest
 from service.query.serving.query import Query

@@ -7,11 +7,9 @@ from typing import Any
 from anyio import to_thread
 
 from service.doors.http.api.saved import visible_queries, visible_query
-from service.doors.mcp.arguments import RunSavedQuery
-from service.doors.mcp.calls import Call
+from service.doors.mcp.calls import Call, RunSavedQuery
 from service.doors.mcp.querytools import rows_of
-from service.doors.mcp.results import ToolResult, result_of
-from service.doors.mcp.texts import cut_text, table_text
+from service.doors.mcp.results import ToolResult, cut_text, result_of, table_text
 from service.tasks.saved.query import SavedQuery
 
 _MOST_LISTED = 100

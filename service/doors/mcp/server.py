@@ -26,9 +26,17 @@ from service.base.principal import ANYBODY
 from service.base.version import installed_version
 from service.doors.mcp.calls import Call
 from service.doors.mcp.guide import INSTRUCTIONS, PROMPTS
-from service.doors.mcp.resources import MEDIA_TYPE, TEMPLATES, listed_resources, read_resource
 from service.doors.mcp.results import ToolResult, failure_of
-from service.doors.mcp.tools import Tool, called, near_tools, tools_of
+from service.doors.mcp.tools import (
+    MEDIA_TYPE,
+    TEMPLATES,
+    Tool,
+    called,
+    listed_resources,
+    near_tools,
+    read_resource,
+    tools_of,
+)
 from service.doors.served import Served
 from service.query.encode import size_text
 

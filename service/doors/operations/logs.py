@@ -22,11 +22,10 @@ from sqlglot import exp
 from service.base.principal import Identity
 from service.base.settings import Settings
 from service.query.encode import printable
-from service.query.serving.history import QueryRecord
-from service.query.serving.query import Query
-from service.query.sql.parser import DIALECT
+from service.query.serving.query import Query, QueryRecord
+from service.query.sql.text import DIALECT
 from service.tasks.jobs.triggers import SavepointRecord
-from service.tasks.write.serving.write import WriteRecord
+from service.tasks.write.serving.writes import WriteRecord
 
 AUDIT: Final = "savepointdb.audit"
 _FIELDS: Final = "fields"

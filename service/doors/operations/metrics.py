@@ -37,15 +37,13 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from catalog import Catalog
 from doctor import Outcome
 from service.query.running.run import QueryState
-from service.query.serving.history import QueryRecord
-from service.query.serving.query import Query
+from service.query.serving.query import Query, QueryRecord
 from service.query.serving.registry import Queries
 from service.tasks.check.registry import Checks
 from service.tasks.jobs.answers import STATES
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.triggers import SavepointRecord, Triggers
-from service.tasks.write.serving.registry import Writes
-from service.tasks.write.serving.write import WriteRecord
+from service.tasks.write.serving.writes import WriteRecord, Writes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)

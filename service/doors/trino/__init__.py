@@ -6,7 +6,7 @@ Reading order:
 
     session.py       headers → user, current catalog and schema, prepared statements
     lexer.py         a text → its words, as far as statements about the session need them
-    statements.py    a text → an immediate answer, or a query to run; in Trino's dialect (`service.query.sql.dialects`)
+    statements.py    a text → an immediate answer, or a query to run; in Trino's dialect (`service.query.sql.planner`)
     show.py          the answers of SHOW
     systemtables.py  information_schema and the catalog `system`
     jdbctables.py    the tables of `system` that JDBC's DatabaseMetaData reads

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from service.doors.trino.types import trino_type
-from service.query.sql.schemas.named import CATALOG, ListedSchema, tables_of
+from service.query.sql.schemas import CATALOG, ListedSchema, tables_of
 
 _INT = pa.int64()
 _NULLABLE, _NO_NULLS = 1, 0

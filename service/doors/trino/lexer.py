@@ -1,7 +1,7 @@
 """A text → its words, as far as statements about the session need them.
 
 The lexer knows strings, quoted names and comments, so a `?`, a comma or a keyword inside them has no meaning.
-`service.query.sql.dialects` interprets queries.
+`service.query.sql.planner` interprets queries.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from service.doors.trino.session import Session
 from service.doors.trino.show import AnswerTable
 from service.doors.trino.statements import ImmediateAnswer, Interpreter, Shape, output_columns
 from service.doors.trino.types import column_of, named_column, rows_of, values_of, with_bigints
-from service.query.running.origin import Origin
+from service.query.running.request import Origin
 from service.query.running.run import QueryState
 from service.query.serving.query import Query, wait_until_ready
 from service.query.serving.registry import Queries

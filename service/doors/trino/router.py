@@ -24,9 +24,9 @@ from service.doors.http.auth.gate import principal_of
 from service.doors.trino.pages import Page, Statement
 from service.doors.trino.session import session_of
 from service.doors.trino.statements import Interpreter
-from service.query.running.origin import headers_of, may_read
+from service.query.running.request import headers_of, may_read
 from service.query.serving.registry import Queries
-from service.query.sql.parser import check_length
+from service.query.sql.text import check_length
 
 router = APIRouter(prefix="/v1", tags=["trino"], include_in_schema=False)
 # A client that did not get the last page may request it again for so long.

@@ -33,9 +33,9 @@ from service.doors.trino.session import Session, data_size_bytes, duration_s, is
 from service.doors.trino.systemtables import CATALOGS, SYSTEM, TrinoTables
 from service.doors.trino.types import trino_type
 from service.query.engines.registry import AUTO, choices, choices_text
-from service.query.sql.schemas.listings import like_pattern
-from service.query.sql.schemas.named import CATALOG, INFORMATION_SCHEMA, listed_names, schema_called
-from service.query.sql.trino.calls import REWRITTEN, SAME
+from service.query.sql.pruning import like_pattern
+from service.query.sql.schemas import CATALOG, INFORMATION_SCHEMA, listed_names, schema_called
+from service.query.sql.translation.calls import REWRITTEN, SAME
 
 _SYSTEM_SCHEMAS = (INFORMATION_SCHEMA, "jdbc", "metadata", "runtime")
 

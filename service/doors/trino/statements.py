@@ -50,8 +50,8 @@ from service.doors.trino.systemtables import TrinoTables
 from service.query.engines.registry import AUTO
 from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.sql.dialects import TRINO
-from service.query.sql.schemas.named import CATALOG
+from service.query.sql.planner import TRINO
+from service.query.sql.schemas import CATALOG
 
 _ISOLATION = frozenset(
     [

@@ -27,10 +27,10 @@ from service.base.version import installed_version
 from service.doors.trino.jdbctables import JDBC_TABLES
 from service.doors.trino.session import Session
 from service.doors.trino.types import trino_type
-from service.query.serving.history import QueryRecord
+from service.query.serving.query import QueryRecord
 from service.query.serving.registry import Queries
 from service.query.sql.resolver import SystemTables
-from service.query.sql.schemas.named import (
+from service.query.sql.schemas import (
     CATALOG,
     INFORMATION_SCHEMA,
     ListedSchema,

@@ -30,8 +30,7 @@ import pyarrow.compute as pc
 
 from readers import iso_timestamp, json_text
 from service.base.errors import InvalidValueError
-from service.query.encode.formats import decimal_text, plain
-from service.query.sql.types import Column
+from service.query.encode.formats import Column, decimal_text, plain
 
 _HUGE = "HUGEINT"
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}

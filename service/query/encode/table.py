@@ -23,8 +23,7 @@ from itertools import chain, repeat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.query.encode.formats import is_number, text_column
-from service.query.sql.types import Column, sql_type
+from service.query.encode.formats import Column, is_number, sql_type, text_column
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000

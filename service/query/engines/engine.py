@@ -6,25 +6,47 @@ thread; then `open` or the reader raises the error that `cancel` was given.
 The folder for the temporary files of one task of a client.
 
 An engine that is opened at its first use: to load its modules may take longer than all else that a command does.
+
+What travels to the process that reads: a scan, and the statement over it.
+
+Reads a scan, and keeps the rows that meet the conditions: with the functions of Arrow that DuckDB's filters would call.
+
+`ScanEngine`: short statements, read where the local engine runs its queries, and without it.
+
+The scan itself in place of an engine: short statements (`service.query.sql.short`) need no other.
+
+work.py       what travels to the process that reads: a scan, and the statement over it
+execution.py  ScanEngine: reads the scan, and keeps the rows that meet the conditions
 """
 
 from __future__ import annotations
 
+import pickle
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from catalog import CatalogError, Scan
 from catalog.references import SavepointReference
-from readers import TemporaryFolder
-from service.base.errors import EngineUnavailableError, QueryError
-from service.query.sql.plan import Plan, UnreadFile
-from service.query.sql.types import Column
-
-if TYPE_CHECKING:
-    from service.query.engines.scan.work import ScanWork
+from readers import ReaderError, TemporaryFolder
+from service.base.errors import (
+    EngineRefusesError,
+    EngineUnavailableError,
+    QueryCancelledError,
+    QueryError,
+    query_error_of,
+)
+from service.base.settings import Settings
+from service.query.encode.formats import Column, sql_type
+from service.query.engines.parallel import SplitCount, read_splits
+from service.query.sql.plan import Comparison, Plan, UnreadFile, unread_files
+from service.query.sql.short import identifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,3 +235,212 @@ class LaterEngine(Engine):
             if self._engine is None:
                 self._engine = self._open()
             return self._engine
+
+
+# No slots: a cached property needs a dictionary.
+@dataclass(frozen=True, kw_only=True)
+class ScanWork:
+    """A short statement over the scan of its table; pickles.
+
+    Attributes:
+        title: of the table, for errors.
+        scan: of the columns that the statement reads.
+        columns: of the scan, in the order of the answer.
+        names: in the answer.
+        conditions: all must be true.
+        limit: most rows; None for all.
+    """
+
+    title: str
+    scan: Scan
+    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    conditions: tuple[Comparison, ...]
+    limit: int | None
+
+    @classmethod
+    def of(cls, plan: Plan) -> ScanWork:
+        """Return the work of the plan of a short statement.
+
+        Raises:
+            ReaderError: a state file cannot be opened.
+        """
+        short = plan.short
+        assert short is not None
+        (reference,) = plan.tables
+        return cls(
+            title=reference.title,
+            scan=reference.scan.narrowed(reference.columns),
+            columns=short.columns,
+            names=short.names,
+            conditions=short.conditions,
+            limit=short.limit,
+        )
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the answer."""
+        fields = zip(self.names, map(self.scan.schema.field, self.columns), strict=True)
+        return pa.schema([(name, field.type) for name, field in fields])
+
+    @property
+    def answer_columns(self) -> tuple[Column, ...]:
+        """The columns of the answer."""
+        return tuple(Column(field.name, sql_type(field.type, identifier)) for field in self.schema)
+
+    def content(self) -> bytes:
+        """Return it as bytes."""
+        return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
+
+
+class ScanExecution(Execution):
+    """A short statement, in this process.
+
+    Args:
+        work: the statement and its scan.
+    """
+
+    def __init__(self, work: ScanWork) -> None:
+        self._work = work
+        self.columns = work.answer_columns
+        self._count = SplitCount()
+        self._failure: QueryError | None = None
+        self._batches: Generator[pa.RecordBatch] | None = None
+
+    @property
+    def progress(self) -> Progress:
+        """Progress of the scan; see `Execution`."""
+        scan = self._work.scan
+        return Progress(
+            bytes_read=scan.bytes_read,
+            bytes_total=scan.bytes_total,
+            bytes_cached=scan.bytes_cached,
+            cache_hits=int(scan.is_cached),
+            rows_read=self._count.rows,
+            splits_read=self._count.splits,
+            splits_total=len(scan.splits),
+            incomplete=tuple(unread_files(self._work.title, scan.counter.failures)),
+        )
+
+    def open(self) -> pa.RecordBatchReader:
+        """Implement `Execution.open`."""
+        self._check()
+        self._batches = self._rows()
+        return pa.RecordBatchReader.from_batches(self._work.schema, self._batches)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as the reader of `open` does.
+
+        Raises:
+            QueryError: a file cannot be read, or the query was cancelled.
+        """
+        self._check()
+        self._batches = self._rows()
+        return self._batches
+
+    def cancel(self, error: QueryError) -> None:
+        """Implement `Execution.cancel`."""
+        self._failure = self._failure or error
+
+    def close(self) -> None:
+        """Implement `Execution.close`."""
+        self.cancel(QueryCancelledError("the query was closed"))
+        if self._batches is not None:
+            # The Arrow reader holds the generator, and the generator this execution.
+            self._batches.close()
+
+    def _rows(self) -> Generator[pa.RecordBatch]:
+        work = self._work
+        left = work.limit
+        started = time.monotonic()
+        work.scan.counter.on_check(self._check)
+        try:
+            for batch in read_splits(work.scan, 1, self._check, self._count):
+                kept = _kept(batch, work.conditions)
+                if left is not None:
+                    kept = kept.slice(0, left)
+                    left -= kept.num_rows
+                if kept.num_rows:
+                    arrays = [kept.column(name) for name in work.columns]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=work.schema)
+                if left == 0:
+                    return
+            work.scan.completed(time.monotonic() - started)
+        except QueryError:
+            raise
+        except Exception as error:
+            raise query_error_of(error) from error
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _kept(batch: pa.RecordBatch, conditions: tuple[Comparison, ...]) -> pa.RecordBatch:
+    """Return the rows of a batch for which all conditions are true, not false and not NULL."""
+    for condition in conditions:
+        array = batch.column(condition.column)
+        if condition.sign == "IN":
+            mask = pc.is_in(array, pa.array(condition.values, array.type))
+        else:
+            compare = getattr(pc, _COMPARISONS[condition.sign])
+            mask = compare(array, pa.scalar(condition.values[0], array.type))
+        batch = batch.filter(mask)
+    return batch
+
+
+# Names, and not functions: Arrow's functions are loaded by the first statement that compares (`service.base.machine`).
+_COMPARISONS = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+
+
+class NotShortError(EngineRefusesError, code="NOT_A_LOOKUP"):
+    """A statement that a scan does not answer: it is more than columns and conditions of some keys of one table."""
+
+
+class ScanEngine(Engine):
+    """Answers short statements from the scan itself.
+
+    Args:
+        settings: of the service.
+        local: the local engine: in its processes the scans are read.
+    """
+
+    name = "scan"
+
+    def __init__(self, settings: Settings, local: Engine) -> None:
+        self._local = local
+
+    @property
+    def notice(self) -> str:
+        """Implement `Engine.notice`."""
+        return self._local.notice
+
+    def refusal(self, plan: Plan) -> QueryError | None:
+        """Implement `Engine.refusal`."""
+        if plan.short is not None:
+            return None
+        return NotShortError(
+            "expected columns and conditions of one table, with keys, found another statement",
+            hint="leave the choice of the engine to the service",
+        )
+
+    def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
+        """Implement `Engine.execution`."""
+        refusal = self.refusal(plan)
+        if refusal is not None:
+            raise refusal
+        try:
+            work = ScanWork.of(plan)
+        except (CatalogError, ReaderError) as error:
+            raise query_error_of(error) from error
+        return self._local.reading(work) or ScanExecution(work)
+
+    def close(self) -> None:
+        """Implement `Engine.close`; the local engine has its own owner."""

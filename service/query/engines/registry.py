@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from service.query.engines.engine import Engine
 
 AUTO = "auto"
-"""The request leaves the choice of an engine to `service.query.engines.choose`."""
+"""The request leaves the choice of an engine to `service.query.running.session`."""
 
 HERE = "local"
 """The process that writes makes all state itself."""
@@ -195,5 +195,5 @@ ENGINES = (
             Requirement("java", "Java 17 or newer", check="service.query.engines.spark.sessions:check_java"),
         ),
     ),
-    RegisteredEngine("scan", "the scan itself", Role.SCAN, "service.query.engines.scan.execution:ScanEngine"),
+    RegisteredEngine("scan", "the scan itself", Role.SCAN, "service.query.engines.engine:ScanEngine"),
 )

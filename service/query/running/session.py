@@ -1,8 +1,19 @@
-"""`Session`: plans statements over a catalog, chooses their engines, and runs them, for one caller.
+"""The choice of an engine for a query, or for the work of a write, whose request names none.
+
+The local engine answers what this machine can read: it needs no start, it is many times as fast as a cluster engine on the
+same machine, and it spills what does not fit into memory. So a cluster engine answers only if it has a cluster and the plan
+reads more, after pruning, than this machine should: more than the engine's threshold, or more than the memory of the
+machine. The local engine keeps what the cluster engine refuses, whatever its size. What a scan answers itself needs neither.
+
+`Session`: plans statements over a catalog, chooses their engines, and runs them, for one caller.
 
 with closing(Session(catalog, engines, settings)) as session, session.start(QueryRequest(sql="SELECT …")) as run:
     for batch in run.batches():
         …
+
+Runs that one caller started for one purpose, and that end together.
+
+The first rows of an answer, and how many there are: what a report about a savepoint shows of a question.
 """
 
 from __future__ import annotations
@@ -11,22 +22,105 @@ import atexit
 import threading
 import time
 import weakref
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import orjson
+import pyarrow as pa
 
 from catalog import Catalog, CatalogError
 from readers import ReaderError
-from service.base.errors import InvalidRequestError, ScanLimitExceededError, query_error_of
-from service.base.process import machine
+from service.base import machine
+from service.base.errors import (
+    InvalidRequestError,
+    QueryCancelledError,
+    ScanLimitExceededError,
+    query_error_of,
+)
 from service.base.settings import Settings
-from service.query.engines.choose import choose, choose_for_work
-from service.query.engines.engine import Engine
-from service.query.engines.registry import AUTO, Role, engines_of, local_engine, work_choices
-from service.query.running.origin import Origin
-from service.query.running.request import QueryRequest
-from service.query.running.results import ResultBuffer
-from service.query.running.run import Prepared, Run
-from service.query.sql.plan import explanation_of
+from service.query.encode import counted, json_rows, table_lines
+from service.query.encode.formats import Column
+from service.query.encode.table import size_text
+from service.query.engines.engine import Cluster, Engine
+from service.query.engines.registry import (
+    AUTO,
+    Role,
+    engines_of,
+    local_engine,
+    title_of,
+    titles_of,
+    work_choices,
+)
+from service.query.running.request import Origin, QueryRequest
+from service.query.running.run import Prepared, ResultBuffer, Run
+from service.query.sql.plan import Plan, explanation_of
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The name of an engine, and the reason for the choice, for people."""
+
+    engine: str
+    reason: str
+
+
+def choose(plan: Plan, size_bytes: int, engines: Mapping[str, Engine], memory_bytes: int) -> Choice:
+    """Choose the engine for a plan.
+
+    Args:
+        plan: what is to run.
+        size_bytes: bytes that it reads, after pruning.
+        engines: the open engines, by name.
+        memory_bytes: memory of this machine.
+    """
+    reason = f"it runs on this machine and needs no start, and no {titles_of(Role.CLUSTER)} cluster is set"
+    for engine, cluster in _clusters(engines):
+        is_more, reason = _compared(size_bytes, cluster, memory_bytes)
+        if not is_more:
+            continue
+        # Asked last: to translate a statement takes longer than to compare sizes.
+        refusal = engine.refusal(plan)
+        if refusal is None:
+            return Choice(engine.name, f"{reason}: {title_of(engine.name)} at {cluster.address}")
+        reason = f"{reason}, but {refusal.message}"
+    if plan.short is not None:
+        for registered in engines_of(Role.SCAN):
+            if registered.name in engines:
+                return Choice(registered.name, "it looks up keys of one table, so it needs no engine")
+    return Choice(local_engine().name, reason)
+
+
+def choose_for_work(size_bytes: int, engines: Mapping[str, Engine], memory_bytes: int) -> Engine | None:
+    """Choose the engine for the work of a write; return None for this process.
+
+    Args:
+        size_bytes: bytes that are read to make the state that changes.
+        engines: the open engines, by name.
+        memory_bytes: memory of this machine.
+    """
+    for engine, cluster in _clusters(engines):
+        is_more, _ = _compared(size_bytes, cluster, memory_bytes)
+        if is_more:
+            return engine
+    return None
+
+
+def _clusters(engines: Mapping[str, Engine]) -> Iterator[tuple[Engine, Cluster]]:
+    """Yield the open engines that have a cluster, with it."""
+    for registered in engines_of(Role.CLUSTER):
+        engine = engines.get(registered.name)
+        if engine is not None and engine.cluster is not None:
+            yield engine, engine.cluster
+
+
+def _compared(size_bytes: int, cluster: Cluster, memory_bytes: int) -> tuple[bool, str]:
+    """Return whether a size is more than this machine should read, and a text that says so."""
+    limit_bytes = memory_bytes if cluster.threshold_bytes is None else cluster.threshold_bytes
+    limit = "the memory of this machine" if cluster.threshold_bytes is None else "the threshold"
+    is_more = size_bytes > limit_bytes
+    than = "more than" if is_more else "not more than"
+    return is_more, f"{size_text(size_bytes)} to read, {than} {limit}, {size_text(limit_bytes)}"
 
 
 class Session:
@@ -177,3 +271,148 @@ class Session:
                 f"expected a query that reads at most {limit} bytes, found one of {size_bytes}",
                 hint="ask for single keys, or for fewer tables",
             )
+
+
+Started = TypeVar("Started", bound=Run)
+
+
+class QueryGroup(Generic[Started]):
+    """The runs of one call. Safe to share between threads: one starts them and waits, another may cancel them.
+
+    Args:
+        start: starts one.
+        started: gets those that were started; None for a list of its own.
+    """
+
+    def __init__(
+        self, start: Callable[[QueryRequest], Started], started: list[Started] | None = None
+    ) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._started = [] if started is None else started
+        self._is_cancelled = False
+
+    def start(self, request: QueryRequest) -> Started:
+        """Start a statement.
+
+        Raises:
+            QueryError: the statement means nothing, or the call is cancelled.
+        """
+        run = self._start(request)
+        with self._lock:
+            self._started.append(run)
+            is_late = self._is_cancelled
+        if is_late:
+            run.close()
+            raise QueryCancelledError("the call was cancelled")
+        return run
+
+    def cancel(self) -> None:
+        """Cancel those that still run; no other starts."""
+        with self._lock:
+            self._is_cancelled = True
+        for run in self._started:
+            run.cancel()
+
+    def bytes_read(self) -> tuple[int, int]:
+        """Return how many bytes of savepoints were read, and about how many are read in all."""
+        with self._lock:
+            found = [run.progress for run in self._started]
+        return sum(one.bytes_read for one in found), sum(one.bytes_total for one in found)
+
+
+# A report is read by people: a value of megabytes says no more there than its beginning.
+_MOST_CHARACTERS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstRows:
+    """The first rows of an answer.
+
+    Attributes:
+        columns: names and SQL types.
+        batch: the rows that are kept.
+        row_count: the rows that were counted.
+        is_cut: True if there are more than were counted.
+    """
+
+    columns: tuple[Column, ...]
+    batch: pa.RecordBatch
+    row_count: int
+    is_cut: bool
+
+    @property
+    def count_text(self) -> str:
+        """The number of rows, for people."""
+        if not self.row_count:
+            return "no row"
+        more = "more than " if self.is_cut else ""
+        return f"{more}{counted(self.row_count, 'row')}"
+
+    def lines(self, width: int | None = None) -> Iterator[str]:
+        """Yield the kept rows as lines of a table, and a line that counts the others.
+
+        Args:
+            width: characters per line of the screen; None for lines of any length.
+        """
+        yield from table_lines(self.columns, self.batch.schema, [self.batch], width, whole=width is None)
+        others = self.row_count - self.batch.num_rows
+        if others > 0:
+            yield f"… and {'more than ' if self.is_cut else ''}{others:,} more"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns, the kept rows and the count as values that are JSON; long texts are cut."""
+        rows = [_shortened(orjson.loads(row)) for row in json_rows(self.columns, self.batch)]
+        return {
+            "columns": [{"name": column.name, "type": column.type} for column in self.columns],
+            "rows": rows,
+            "row_count": self.row_count,
+            "is_cut": self.is_cut,
+        }
+
+
+def first_rows(
+    start: Callable[[QueryRequest], Run], request: QueryRequest, *, kept: int, counted: int
+) -> FirstRows:
+    """Run a query and return its first rows; it ends when enough rows are counted.
+
+    Args:
+        start: starts it.
+        request: the query; its `max_rows` is replaced.
+        kept: most rows to keep.
+        counted: most rows to count, at least as many.
+
+    Raises:
+        QueryError: the statement means nothing, is not allowed, or fails.
+    """
+    with start(replace(request, max_rows=counted)) as query:
+        columns, schema = query.columns, query.schema
+        pieces: list[pa.RecordBatch] = []
+        missing, row_count = kept, 0
+        for batch in query.batches():
+            row_count += batch.num_rows
+            if missing and batch.num_rows:
+                piece = batch.slice(0, missing)
+                # A slice would keep the whole batch in memory, however few of its rows are wanted.
+                pieces.append(piece.take(pa.array(range(piece.num_rows), pa.int32())))
+                missing -= piece.num_rows
+        table = pa.Table.from_batches(pieces) if pieces else schema.empty_table()
+        return FirstRows(
+            columns=columns, batch=_one_batch(table), row_count=row_count, is_cut=query.truncated
+        )
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _shortened(value: Any) -> Any:
+    """Cut long texts in a value that is JSON."""
+    if isinstance(value, str):
+        return value if len(value) <= _MOST_CHARACTERS else f"{value[:_MOST_CHARACTERS]}…"
+    if isinstance(value, list):
+        return [_shortened(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _shortened(one) for key, one in value.items()}
+    return value

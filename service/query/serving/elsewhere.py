@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog import Database
-from catalog.naming import JobPlace
-from catalog.references import SavepointReference
+from catalog.references import JobPlace, SavepointReference
 
 
 @dataclass(frozen=True, slots=True)

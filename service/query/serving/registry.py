@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from catalog import Catalog
+from service.base import machine
 from service.base.errors import (
     ConflictError,
     QueryError,
@@ -25,15 +26,12 @@ from service.base.errors import (
     TooManyQueriesError,
 )
 from service.base.principal import Identity, Principal, Source
-from service.base.process import machine
 from service.base.settings import Settings
 from service.query.engines.engine import Engine
-from service.query.running.origin import may_read
-from service.query.running.request import QueryRequest
+from service.query.running.request import QueryRequest, may_read
 from service.query.running.run import CHECK_EVERY_S, QueryState
 from service.query.running.session import Session
-from service.query.serving.history import History, QueryRecord, refused_record
-from service.query.serving.query import Query, stalled
+from service.query.serving.query import History, Query, QueryRecord, refused_record, stalled
 from service.query.serving.results import Spool, SpooledResults
 from service.query.serving.slots import SlotLimits, Slots
 from service.query.serving.starts import QueryThreads

@@ -21,7 +21,7 @@ from typing import IO
 import pyarrow as pa
 
 from service.base.errors import QueryError
-from service.query.running.results import ResultBuffer
+from service.query.running.run import ResultBuffer
 
 
 @dataclass(frozen=True, slots=True)

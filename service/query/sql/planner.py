@@ -10,25 +10,66 @@
 | SHOW CREATE TABLE table, DESCRIBE DATABASE or SCHEMA database | a query of constants |
 
 Everything else is refused.
+
+Statements about the session that stand before a query of Flink's SQL, in one text with it.
+
+| statement | here |
+|---|---|
+| `USE "database"`, `USE state."database"` | the database of the tables that name none, in the query behind it |
+| `USE CATALOG state`, `USE CATALOG flink` | nothing: there is one catalog |
+| `LOAD MODULE state` | nothing: `savepoint_metadata` is always there |
+| `CREATE CATALOG state WITH (…)`, `SET 'key' = 'value'` | nothing, and a warning says so: the roots and limits are those of the service |
+
+No text has a session that lasts: the next one begins anew.
+
+Statements in other dialects than DuckDB's → the same in DuckDB's. The planner checks all after that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from catalog import Catalog
-from service.base.errors import ForbiddenError, Position, QuerySyntaxError
-from service.query.sql.allowlist import ALLOWED_STATEMENTS, QUERY_WORDS, not_a_query, refusal_of
-from service.query.sql.literals import text_constant
-from service.query.sql.parser import blanked, check_length, parsed, tokens_of, too_deep
-from service.query.sql.plan import Plan
-from service.query.sql.remembered import RememberedQueries, RememberedQuery
-from service.query.sql.resolver import Resolver, SystemTables
-from service.query.sql.schemas.named import CATALOG, COLUMNS, Owner, definition_of, facts_of
+from service.base.errors import (
+    ForbiddenError,
+    InvalidQueryError,
+    InvalidRequestError,
+    Position,
+    QueryError,
+    QuerySyntaxError,
+)
+from service.query.sql.names import quoting_hint
+from service.query.sql.plan import ALLOWED_STATEMENTS, QUERY_WORDS, Plan, not_a_query, refusal_of
+from service.query.sql.resolver import RememberedQueries, RememberedQuery, Resolver, SystemTables
+from service.query.sql.schemas import (
+    CATALOG,
+    COLUMNS,
+    FLINK,
+    STATE_CATALOG,
+    Owner,
+    check_compat,
+    definition_of,
+    facts_of,
+)
+from service.query.sql.short import short_plan
+from service.query.sql.text import (
+    DIALECT,
+    blanked,
+    check_length,
+    parsed,
+    position_of_word,
+    text_constant,
+    tokens_of,
+    too_deep,
+    with_double_quotes,
+    with_values,
+)
 
 
 def plan(
@@ -257,3 +298,219 @@ class _Planner:
 _ABOUT = {"DESCRIBE": "DESCRIBE", "DESC": "DESCRIBE", "SUMMARIZE": "SUMMARIZE"}
 _LIKE = (TokenType.LIKE, TokenType.ILIKE)
 _REMEMBERED = RememberedQueries()
+
+
+_CATALOGS = (CATALOG, STATE_CATALOG)
+_DONE = "SELECT 'OK' AS result"
+_MODULES = ("state", "core")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkScript:
+    """A text of Flink's SQL.
+
+    Attributes:
+        query: its last statement, at its place in the text.
+        database: that a `USE` before it names; None if there is none.
+        notes: what the text asked for and has no effect, in sentences for the client.
+    """
+
+    query: str
+    database: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def script_of(sql: str) -> FlinkScript:
+    """Return the query of a text, and what the statements before it say.
+
+    Raises:
+        QueryError: a statement before the query is none of those above.
+    """
+    statements = _statements(sql)
+    database: str | None = None
+    notes: list[str] = []
+    for number, tokens in enumerate(statements):
+        word = tokens[0].text.upper()
+        if word == "USE":
+            database = _used(sql, tokens) or database
+        elif word == "LOAD":
+            _check_module(sql, tokens)
+        elif word == "SET" or _words(tokens[:2]) == ["CREATE", "CATALOG"]:
+            what = "SET" if word == "SET" else "CREATE CATALOG"
+            notes.append(f"{what} has no effect here: the service has its own settings and roots")
+        elif number < len(statements) - 1:
+            position = Position.of(sql, statements[number + 1][0].start)
+            raise ForbiddenError("expected one query, found a statement behind it", position=position)
+        else:
+            start, end = tokens[0].start, tokens[-1].end + 1
+            return FlinkScript(query=blanked(sql, start)[:end], database=database, notes=tuple(notes))
+    if not statements:
+        raise QuerySyntaxError("expected a statement, found none")
+    if database is not None:
+        notes.append("USE holds for a query behind it in the same text, and for no other")
+    return FlinkScript(query=_DONE, database=database, notes=tuple(notes))
+
+
+def _statements(sql: str) -> list[list[Token]]:
+    """Return the tokens of each statement."""
+    found: list[list[Token]] = [[]]
+    for token in tokens_of(sql, has_commands=False):
+        if token.token_type is TokenType.SEMICOLON:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return [tokens for tokens in found if tokens]
+
+
+def _words(tokens: Sequence[Token]) -> list[str]:
+    return [token.text.upper() for token in tokens]
+
+
+def _used(sql: str, tokens: Sequence[Token]) -> str | None:
+    """Return the database of a USE; None for USE CATALOG and USE MODULES."""
+    words = _words(tokens)
+    if words[1:2] == ["MODULES"]:
+        return None
+    names = [token.text for token in tokens[1:] if token.text != "."]
+    if words[1:2] == ["CATALOG"]:
+        if len(tokens) != 3 or names[1].casefold() not in _CATALOGS:
+            raise InvalidQueryError(
+                f"expected the catalog {' or '.join(_CATALOGS)}, found {' '.join(names[1:]) or 'none'}",
+                position=Position.of(sql, tokens[-1].start),
+            )
+        return None
+    if len(names) == 2 and names[0].casefold() in _CATALOGS:
+        names = names[1:]
+    if len(names) != 1:
+        raise QuerySyntaxError(
+            "expected the name of one database behind USE",
+            hint="quote it: USE `prod/chk-41`",
+            position=Position.of(sql, tokens[0].start),
+        )
+    return names[0]
+
+
+def _check_module(sql: str, tokens: Sequence[Token]) -> None:
+    words = _words(tokens)
+    if words[1:2] != ["MODULE"] or len(words) < 3 or tokens[2].text.casefold() not in _MODULES:
+        raise ForbiddenError(
+            f"expected LOAD MODULE {_MODULES[0]}, found {' '.join(words)}",
+            position=Position.of(sql, tokens[0].start),
+        )
+
+
+TRINO = "trino"
+_FIRST_WORDS = re.compile(r"\s*(\w+)\s*(\w*)")
+_ABOUT_TABLES = ("SHOW", "DESCRIBE", "DESC")
+_WORD_AT = re.compile(r'"((?:[^"]|"")*)"|' + r"'((?:[^']|'')*)'|\w+")
+
+
+def planned(
+    sql: str,
+    catalog: Catalog,
+    *,
+    dialect: str,
+    max_sql_bytes: int,
+    schema: str | None = None,
+    system_tables: SystemTables | None = None,
+    constants: Mapping[str, str],
+    parameters: Sequence[Any] | Mapping[str, Any] = (),
+    compat: str = "",
+    may_be_short: bool = False,
+) -> Plan:
+    """Plan one statement in any dialect.
+
+    Args:
+        sql: the statement.
+        catalog: its databases.
+        dialect: `duckdb`, `trino` or `flink`.
+        max_sql_bytes: length of the longest statement.
+        schema: the database of tables without one; the only or the newest database if None.
+        system_tables: tables that hide those of the catalog.
+        constants: values of `current_user` and the like, for dialects that have them.
+        parameters: values for its `?`, or for its `$name` by name.
+        compat: `flink` if tables may have the names of Flink's State Catalog, too.
+        may_be_short: whether a scan may answer it (`service.query.sql.short`).
+
+    Raises:
+        QueryError: the statement means nothing or is not allowed; the error's position is in `sql`, not in the translation.
+    """
+    if dialect not in _TRANSLATIONS:
+        known = " or ".join(repr(name) for name in _TRANSLATIONS)
+        raise InvalidRequestError(f"expected the dialect {known}, found {dialect!r}")
+    check_compat(compat)
+    check_length(sql, max_sql_bytes)
+    sql = with_double_quotes(sql)
+    notes: tuple[str, ...] = ()
+    if dialect == FLINK:
+        script = script_of(sql)
+        sql, schema, notes = script.query, script.database or schema, script.notes
+    try:
+        bound = with_values(sql, parameters) if parameters else sql
+        translation = _TRANSLATIONS[dialect](bound, constants)
+    except QuerySyntaxError as error:
+        error.hint = error.hint or quoting_hint(sql, error.position, catalog, schema)
+        raise
+    try:
+
+        def in_full() -> Plan:
+            # The default limit for the translation: it may be longer than the text.
+            return plan(translation, catalog, schema=schema, system_tables=system_tables, compat=compat)
+
+        short = (
+            short_plan(translation, catalog, schema, system_tables, in_full)
+            if may_be_short and not compat
+            else None
+        )
+        result = short or in_full()
+    except QueryError as error:
+        if translation != sql:
+            _relocate(error, translation, sql)
+        elif isinstance(error, QuerySyntaxError):
+            error.hint = error.hint or quoting_hint(sql, error.position, catalog, schema)
+        raise
+    if translation != sql:
+        result = replace(result, sql=sql, is_translated=True)
+    return replace(result, notes=notes) if notes else result
+
+
+def _from_trino(sql: str, constants: Mapping[str, str]) -> str:
+    words = _FIRST_WORDS.match(sql)
+    first, second = (words[1].upper(), (words[2] or "").upper()) if words else ("", "")
+    if first == "SUMMARIZE" or (first in _ABOUT_TABLES and second in QUERY_WORDS):
+        raise ForbiddenError(
+            f"{first} of a query is not Trino's" if second in QUERY_WORDS else f"{first} is not Trino's",
+            hint="the dialect duckdb has it",
+        )
+    # Names of tables are the same in both dialects.
+    if first in _ABOUT_TABLES:
+        return sql
+    from service.query.sql.translation.trino import translated  # heavy, and only clients of Trino need it
+
+    return translated(sql, constants)
+
+
+def _from_flink(sql: str, _constants: Mapping[str, str]) -> str:
+    from service.query.sql.translation.flink import (
+        translated,  # heavy, and only queries of Flink's dialect need it
+    )
+
+    return translated(sql)
+
+
+def _relocate(error: QueryError, translated: str, sql: str) -> None:
+    """Move the position of an error to the same word in the text as it was given."""
+    position, error.position = error.position, None
+    if position is None:
+        return
+    line = translated.split("\n")[position.line - 1]
+    word = _WORD_AT.match(line, position.column - 1)
+    if word is not None:
+        error.position = position_of_word(sql, word[1] or word[2] or word[0])
+
+
+_TRANSLATIONS: dict[str, Callable[[str, Mapping[str, str]], str]] = {
+    DIALECT: lambda sql, _: sql,
+    TRINO: _from_trino,
+    FLINK: _from_flink,
+}

@@ -1,4 +1,10 @@
-"""The tables of a parsed query: the catalog's, those of `information_schema`, and those that a protocol adds.
+"""Queries that were planned before: a dashboard asks the same text again and again, and its tree does not change.
+
+What is remembered of a text is what it says: its tree, and what that tells of tables of certain columns. Which tables its names mean,
+and whether the client may see them, is asked each time; if a name means another table than before, the text is planned anew.
+Nothing here keeps a savepoint open.
+
+The tables of a parsed query: the catalog's, those of `information_schema`, and those that a protocol adds.
 
 | name | table |
 |---|---|
@@ -6,8 +12,8 @@
 | `"database".table`, `flink."database".table` | of that database |
 | `information_schema.table` | lists the catalog |
 | `savepointdb.jobs`, `savepointdb.checkpoints` | list jobs, and savepoints and checkpoints |
-| the names of Flink's State Catalog | of that database, if they are asked for (`service.query.sql.tablefunctions`) |
-| `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.query.sql.tablefunctions`) |
+| the names of Flink's State Catalog | of that database, if they are asked for (`service.query.sql.schemas`) |
+| `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.query.sql.schemas`) |
 
 In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
 engine may know by its name.
@@ -15,9 +21,12 @@ engine may know by its name.
 
 from __future__ import annotations
 
+import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from sqlglot import exp
 
@@ -36,8 +45,6 @@ from service.base.errors import (
     near_names_hint,
     query_error_of,
 )
-from service.query.sql.allowlist import DIFFERENCES, check_table_function, check_tree
-from service.query.sql.edits import edited
 from service.query.sql.names import (
     TablesBySelect,
     is_common_table,
@@ -46,34 +53,136 @@ from service.query.sql.names import (
     used_columns,
     used_names,
 )
-from service.query.sql.parser import generated
-from service.query.sql.plan import NO_GROUNDS, Plan, PredicateGrounds, ReadStatement, TableReference
-from service.query.sql.pruning import is_plain, predicates_of
-from service.query.sql.remembered import RememberedQuery
-from service.query.sql.schemas.listings import requested_databases
-from service.query.sql.schemas.named import (
-    CATALOG,
-    INFORMATION_SCHEMA,
-    JobTables,
-    ListedSchema,
-    Owner,
-    information_schema_table,
-    listed_names,
-    schema_called,
+from service.query.sql.plan import (
+    DIFFERENCES,
+    NO_GROUNDS,
+    Plan,
+    PredicateGrounds,
+    Reading,
+    ReadStatement,
+    TableReference,
+    check_table_function,
+    check_tree,
 )
-from service.query.sql.tablefunctions import (
+from service.query.sql.pruning import is_plain, predicates_of, requested_databases
+from service.query.sql.schemas import (
+    CATALOG,
     FLINK,
+    INFORMATION_SCHEMA,
     METADATA,
     PREVIOUS,
     SAVEPOINT_METADATA,
     STATE_CATALOG,
+    JobTables,
+    ListedSchema,
     NameArgument,
+    Owner,
     database_at,
     difference_call,
+    information_schema_table,
+    listed_names,
     metadata_call,
     one_before,
+    schema_called,
     upstream_table,
 )
+from service.query.sql.text import edited, generated
+
+_MOST_TEXTS = 128
+# The tree of a text takes some hundred times its bytes.
+_LONGEST_TEXT = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberedQuery:
+    """A query over tables of savepoints.
+
+    Attributes:
+        nodes: where it names its tables, in order, as it names them.
+        prefix: see `Plan`.
+        reading: see `Plan`.
+        tables: the tables, without what keeps them open.
+    """
+
+    nodes: tuple[exp.Table, ...]
+    prefix: str
+    reading: Reading
+    tables: tuple[_RememberedTable, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, nodes: Sequence[exp.Table]) -> RememberedQuery | None:
+        """Return what to remember of a plan; None if it reads anything but tables that savepoints have under the names of `nodes`."""
+        tables = [_RememberedTable.of(reference) for reference in plan.tables]
+        known = tuple(table for table in tables if table is not None)
+        if len(known) < len(tables) or len(nodes) != len(tables):
+            return None
+        return cls(nodes=tuple(nodes), prefix=plan.prefix, reading=plan.reading, tables=known)
+
+    def again(self, found: Sequence[TableReference]) -> tuple[TableReference, ...] | None:
+        """Return the tables of the plan for the tables that its names mean now; None if these are others."""
+        if not all(table.is_of(reference) for table, reference in zip(self.tables, found, strict=True)):
+            return None
+        return tuple(
+            replace(reference, **table.told) for table, reference in zip(self.tables, found, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _RememberedTable:
+    """A table of a remembered query.
+
+    Attributes:
+        name: in the plan.
+        database: that it is in.
+        table: the table.
+        told: what the query tells of it.
+    """
+
+    name: str
+    database: weakref.ref[Database]
+    table: weakref.ref[Table]
+    told: dict[str, Any]
+
+    @classmethod
+    def of(cls, reference: TableReference) -> _RememberedTable | None:
+        """Return what to remember of a table; None unless it is of one savepoint."""
+        if not isinstance(reference.database, Database):
+            return None
+        told = {"columns": reference.columns, "predicate": reference.predicate, "grounds": reference.grounds}
+        return cls(reference.name, weakref.ref(reference.database), weakref.ref(reference.table), told)
+
+    def is_of(self, reference: TableReference) -> bool:
+        """Return whether a name means this table still."""
+        return (
+            self.name == reference.name
+            and self.database() is reference.database
+            and self.table() is reference.table
+        )
+
+
+class RememberedQueries:
+    """The last texts. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queries: OrderedDict[tuple[str, str], RememberedQuery] = OrderedDict()
+
+    def get(self, sql: str, compat: str) -> RememberedQuery | None:
+        """Return what is known of a text; None if nothing is."""
+        with self._lock:
+            found = self._queries.get((sql, compat))
+            if found is not None:
+                self._queries.move_to_end((sql, compat))
+        return found
+
+    def put(self, sql: str, compat: str, query: RememberedQuery) -> None:
+        """Remember a text, if it is short enough."""
+        if len(sql) > _LONGEST_TEXT:
+            return
+        with self._lock:
+            self._queries[sql, compat] = query
+            if len(self._queries) > _MOST_TEXTS:
+                self._queries.popitem(last=False)
 
 
 class SystemTables(Protocol):

@@ -21,8 +21,8 @@ from service.base.errors import (
     TooManyChecksError,
     WorkerLostError,
 )
-from service.base.process.waiting import found_in_thread
 from service.base.settings import Settings
+from service.base.waiting import found_in_thread
 from service.query.engines.engine import task_folder
 from service.query.engines.workers.forks import start_process
 from service.query.engines.workers.pool import worker_memory_bytes

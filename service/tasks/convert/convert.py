@@ -10,15 +10,13 @@ from typing import Any
 import doctor
 from doctor import NEWEST_FLINK, DoctorError, flink_version, new_job
 from readers import Operator, Savepoint, State
+from service.base import machine
 from service.base.errors import InvalidRequestError
-from service.base.process import machine
 from service.query.encode import printable
-from service.tasks.check.written import WrittenCheck, check_lines, checked
+from service.tasks.check.running import WrittenCheck, check_lines, checked
 from service.tasks.convert.plan import ConvertedState, LeftState, Plan, plan_of, with_failures
-from service.tasks.request import TaskRequest, option
-from service.tasks.task import Context, Task
-from service.tasks.write.errors import write_errors
-from service.tasks.write.request import check_target, files_option, target_option
+from service.tasks.task import Context, Task, TaskRequest, option
+from service.tasks.write.request import check_target, files_option, target_option, write_errors
 from service.tasks.write.writing import summary_lines
 from writers import FilesMode, SavepointWriter, Summary, UnwritableError
 

@@ -20,18 +20,20 @@ from service.base.errors import (
     query_error_of,
 )
 from service.query.encode.formats import columns_of
-from service.query.sql.tablefunctions import PREVIOUS, one_before
+from service.query.sql.schemas import PREVIOUS, one_before
 from service.tasks.diff.comparison import (
+    KEY_JSON,
+    KEY_SCHEMA,
     Comparison,
+    compared_key,
     comparison_of,
     gone_or,
     rows_statement,
+    states_of_keys,
     states_statement,
     summary_statement,
 )
-from service.tasks.diff.keys import KEY_JSON, KEY_SCHEMA, compared_key, states_of_keys
-from service.tasks.request import TaskRequest, option
-from service.tasks.task import Context, Exits, RowStream, Task
+from service.tasks.task import Context, Exits, RowStream, Task, TaskRequest, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

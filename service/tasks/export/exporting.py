@@ -1,36 +1,82 @@
-"""`export`: savepoints → folders of Parquet files, or tables of Iceberg or Delta, and the manifest of what was written."""
+"""A path or URL → the destination of an export, which is never in a savepoint: those are only read.
+
+`export`: savepoints → folders of Parquet files, or tables of Iceberg or Delta, and the manifest of what was written.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
 from catalog import Database, Job
-from readers import absolute, load_machine
+from readers import METADATA_FILE_NAME, Location, StorageOptions, absolute, given_location, load_machine
+from service.base import machine
 from service.base.errors import ConflictError, InvalidRequestError
-from service.base.process import machine
 from service.query.encode import counted, printable, size_text
 from service.query.engines.registry import local_engine
 from service.query.sql.plan import unread_files
-from service.tasks.export.delta import DeltaTables
-from service.tasks.export.destinations import destination_of
 from service.tasks.export.files.conversion import DELTA, ICEBERG, Conversion, TypeRules, UnexportableTypeError
-from service.tasks.export.files.destinations import HIDDEN, Destination
+from service.tasks.export.files.destinations import HIDDEN, Destination, Folder, Prefix
 from service.tasks.export.files.parts import PartWriter
 from service.tasks.export.iceberg import IcebergTables
-from service.tasks.export.layouts import Layout, ParquetFolders
-from service.tasks.export.ledger import Ledger
-from service.tasks.export.manifest import ExportedSavepoint, ExportedTable, columns_of
+from service.tasks.export.layouts import DeltaTables, Layout, ParquetFolders
+from service.tasks.export.manifest import ExportedSavepoint, ExportedTable, Ledger, columns_of
 from service.tasks.export.request import ExportRequest
 from service.tasks.export.running import Executors, TableJob, Threads, Workers
 from service.tasks.export.selection import ChosenTable, Selection, folder_name, selection_of
 from service.tasks.task import Context, Task
-from service.tasks.write.errors import write_errors
+from service.tasks.write.request import write_errors
+from writers import store_of
+
+
+def destination_of(text: str, databases: Iterable[Database], options: StorageOptions) -> Destination:
+    """Return the destination that a path or URL names.
+
+    Args:
+        text: the path or URL, with options behind a `?`.
+        databases: what is exported.
+        options: credentials of other processes.
+
+    Raises:
+        ConflictError: it is a savepoint, or in one.
+        TargetError: it cannot be written to.
+        ReaderError: the options of the URL are wrong.
+    """
+    location, query = given_location(text)
+    if location.scheme == "file":
+        with suppress(OSError, RuntimeError):
+            location = location._replace(path=os.path.realpath(location.path))
+    for database in databases:
+        own = database.savepoint.location
+        if location.is_inside(own.exclusive_directory):
+            raise _in_savepoint(location, own.exclusive_directory)
+        query = query or own.query_of(location) or ""
+    is_local = location.scheme == "file"
+    store = None if is_local else store_of(location, query, options)
+    above = location
+    # It may be a savepoint, or in one, also of another job.
+    while is_local or above.path != "/":
+        name = f"{above.path.rstrip('/')}/{METADATA_FILE_NAME}"
+        if os.path.lexists(name) if store is None else store.get(name.lstrip("/")) is not None:
+            raise _in_savepoint(location, above)
+        if above.path == "/":
+            break
+        above = above.parent
+    return Folder(location.path) if is_local else Prefix(location, query, options)
+
+
+def _in_savepoint(location: Location, savepoint: Location) -> ConflictError:
+    return ConflictError(
+        f"{location}: expected a destination outside of savepoints, found {savepoint}, which is one; savepoints are only read",
+        code="TARGET_EXISTS",
+    )
+
 
 _HASHED_BYTES = 16 << 20
 

@@ -26,8 +26,7 @@ from service.tasks.export.files.conversion import Conversion, TypeRules
 from service.tasks.export.files.destinations import Destination, Folder
 from service.tasks.export.files.parts import ExportedFile
 from service.tasks.export.layouts import HistoryLayout
-from service.tasks.export.ledger import CATALOG_FILE
-from service.tasks.export.manifest import ExportedSavepoint, ExportedTable
+from service.tasks.export.manifest import CATALOG_FILE, ExportedSavepoint, ExportedTable
 from service.tasks.export.selection import ChosenTable
 
 if TYPE_CHECKING:

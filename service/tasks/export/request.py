@@ -9,7 +9,7 @@ from readers import KEY_GROUP
 from service.base.errors import InvalidRequestError
 from service.query.engines.registry import AUTO, choices
 from service.tasks.export.files.conversion import FORMATS, ICEBERG, NANOSECONDS, PARQUET
-from service.tasks.request import TaskRequest, option
+from service.tasks.task import TaskRequest, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from catalog import Database, NoSuchTableError, Table
-from catalog.naming import unique_names
+from catalog.references import unique_names
 from catalog.savepointtables import (
     FILES_NAME,
     OPERATORS_NAME,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from catalog import CheckpointFacts, JobFacts
-from catalog.naming import checkpoint_folders, folder_of
+from catalog.references import checkpoint_folders, folder_of
 from readers import JobPlan, ReaderError, read_job_plan
 from service.base.errors import FlinkAnswerError, FlinkError, FlinkRefusalError, FlinkUnavailableError
 from service.tasks.jobs.answers import (

@@ -33,8 +33,7 @@ from readers import ReaderError, json_text
 from service.base.errors import QueryError, SavepointError, query_error_of
 from service.query.encode import FORMATS, counted, section_lines
 from service.query.encode.formats import columns_of
-from service.tasks.request import TaskRequest, option
-from service.tasks.task import Context, Task
+from service.tasks.task import Context, Task, TaskRequest, option
 
 _LONGEST_KEY = 100_000
 _MOST_EXAMPLES = 4

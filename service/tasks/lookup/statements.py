@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from catalog import Database, KeyedState
-from service.query.sql.edits import quoted
-from service.query.sql.literals import condition_of, text_constant
+from service.query.sql.text import condition_of, quoted, text_constant
 
 
 def condition_of_key(state: KeyedState, text: str) -> str:

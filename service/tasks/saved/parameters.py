@@ -15,7 +15,7 @@
 | `date` | `2026-01-31` | a DATE |
 | `timestamp` | `2026-01-31T12:00:00` | a TIMESTAMP |
 
-A value never becomes SQL: `service.query.sql.edits` writes it as a constant.
+A value never becomes SQL: `service.query.sql.text` writes it as a constant.
 
 The errors of saved queries.
 
@@ -41,8 +41,7 @@ from typing import Any
 from sqlglot.tokenizer_core import TokenType
 
 from service.base.errors import InvalidRequestError, NotFoundError, QueryError
-from service.query.sql.edits import Edit, edited
-from service.query.sql.parser import tokens_of
+from service.query.sql.text import Edit, edited, tokens_of
 
 
 class SavedQueryFileError(QueryError, code="SAVED_QUERY_FILE"):

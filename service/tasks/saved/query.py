@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.base.errors import QuerySyntaxError
-from service.query.sql.parser import DIALECT
+from service.query.sql.text import DIALECT
 from service.tasks.saved.parameters import (
     LONGEST_VALUE,
     TYPES,

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from catalog.errors import near_names
 from service.base.errors import ConflictError, LimitExceededError, near_names_hint
-from service.base.process.files import write_whole
+from service.base.machine import write_whole
 from service.tasks.saved.files import MOST_QUERIES, parse_queries, toml_of
 from service.tasks.saved.parameters import NoSuchSavedQueryError, SavedQueryFileError
 from service.tasks.saved.query import SavedQuery, check_name

@@ -1,4 +1,20 @@
-"""One savepoint, the one before it, and rules → results.
+"""The results of rules, and of the savepoints that they were tested on.
+
+| exit code | when |
+|---|---|
+| 0 | no rule is violated, or only rules of less severity than asked for |
+| 1 | a rule is violated |
+| 2 | a rule has an error, or the command line is wrong |
+| 3 | a savepoint, or a part of it that a rule needs, cannot be read |
+
+Of several the greatest counts: what was not tested may be violated, too.
+
+Which savepoints of a catalog are tested, and which one is before each: of the same job, next in age.
+
+The one before must be readable, as far as `_metadata` says; newer ones that are not are named. Of a job that has none the rules that
+need one are skipped.
+
+One savepoint, the one before it, and rules → results.
 
 A rule sees the tables of its savepoint, and those of the one before it as `previous.table`; no other savepoint, so that it means the
 same wherever it runs. An error of a rule is never a violation, and a file that cannot be read is neither.
@@ -6,12 +22,16 @@ same wherever it runs. An error of a rule is never a violation, and a file that 
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
-from catalog import Catalog, Database, NoSuchDatabaseError, NoSuchTableError
+from catalog import Catalog, Database, Job, NoSuchDatabaseError, NoSuchTableError
 from readers import ReaderError, SavepointGoneError
 from service.base.errors import (
     DatabaseNotFoundError,
@@ -25,13 +45,209 @@ from service.base.errors import (
     query_error_of,
 )
 from service.query.encode import counted
-from service.query.running.group import FirstRows, first_rows
-from service.query.running.request import QueryRequest
+from service.query.running.request import QueryRequest, sendable
 from service.query.running.run import Run
-from service.query.sql.edits import with_values
-from service.tasks.test.results import RuleResult, SavepointResult, Status
-from service.tasks.test.rules import CURRENT, PREVIOUS, ChosenState, Rule
-from service.tasks.test.selection import Subject
+from service.query.running.session import FirstRows, first_rows
+from service.query.sql.text import with_values
+from service.tasks.test.rules import CURRENT, PREVIOUS, ChosenState, Rule, Severity
+
+KEPT, VIOLATED, BROKEN, UNREADABLE = range(4)
+
+
+class Status(StrEnum):
+    """How a rule ended on a savepoint."""
+
+    PASSED = "passed"
+    VIOLATED = "violated"
+    SKIPPED = "skipped"
+    ERROR = "error"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleResult:
+    """The result of a rule on a savepoint, or on one of its states.
+
+    Attributes:
+        rule: the rule.
+        status: how it ended.
+        table: the table of the state; empty if the rule is not tested for each state.
+        message: what was found, or why it was not tested; empty if it passed.
+        rows: the first rows that violate it; None if there are none.
+        sql: the query whose rows these are, with the values of its parameters; empty if it was not asked.
+        elapsed_s: seconds that it took.
+    """
+
+    rule: Rule
+    status: Status
+    table: str = ""
+    message: str = ""
+    rows: FirstRows | None = None
+    sql: str = ""
+    elapsed_s: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """The name of the rule, with the table if it is tested for each state."""
+        return f"{self.rule.name} › {self.table}" if self.table else self.rule.name
+
+    def fails(self, fail_on: Severity) -> bool:
+        """Return whether it is a violation of at least this severity."""
+        return self.status is Status.VIOLATED and self.rule.severity.weight <= fail_on.weight
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values that are JSON."""
+        return {
+            "rule": self.rule.name,
+            "severity": self.rule.severity.value,
+            "description": self.rule.description,
+            "table": sendable(self.table) or None,
+            "status": self.status.value,
+            "message": sendable(self.message) or None,
+            "expected": self.rule.expectation,
+            "rows": None if self.rows is None else self.rows.to_dict(),
+            "sql": sendable(self.sql) or None,
+            "elapsed_s": round(self.elapsed_s, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointResult:
+    """The results of all rules on a savepoint.
+
+    Attributes:
+        name: of its database.
+        path: its directory.
+        job: the name of its job.
+        checkpoint_id: the number that Flink gave it; None if it cannot be read.
+        kind: `SAVEPOINT` or `CHECKPOINT`; None if it does not say, or cannot be read.
+        created_at: the time of its `_metadata`; None where it is not known.
+        previous: the name of the one before it; None if there is none.
+        previous_path: its directory; empty if there is none.
+        notes: what a reader should know of the choice of these savepoints, in sentences.
+        error: why it cannot be read; empty if it can.
+        is_gone: True if it was deleted meanwhile.
+        results: of the rules; none if it cannot be read.
+    """
+
+    name: str
+    path: str
+    job: str
+    checkpoint_id: int | None = None
+    kind: str | None = None
+    created_at: datetime | None = None
+    previous: str | None = None
+    previous_path: str = ""
+    notes: tuple[str, ...] = ()
+    error: str = ""
+    is_gone: bool = False
+    results: tuple[RuleResult, ...] = ()
+
+    def exit_code(self, fail_on: Severity) -> int:
+        """Return what it contributes to the exit code."""
+        statuses = {one.status for one in self.results}
+        if self.error or Status.UNREADABLE in statuses:
+            return UNREADABLE
+        if Status.ERROR in statuses:
+            return BROKEN
+        return VIOLATED if any(one.fails(fail_on) for one in self.results) else KEPT
+
+    def all_rows(self, one: RuleResult) -> str:
+        """Return the command that shows all rows that violate a rule; empty if the report has them all."""
+        if one.rows is None or one.rows.row_count <= one.rows.batch.num_rows:
+            return ""
+        savepoints = [f"{CURRENT}={self.path}"]
+        if PREVIOUS in one.sql.casefold() and self.previous_path:
+            savepoints.append(f"{PREVIOUS}={self.previous_path}")
+        return shlex.join(["savepointdb", "query", *savepoints, _in_a_line(one.sql), "--database", CURRENT])
+
+    def counts(self) -> Counter[Status]:
+        """Return how many results have each status."""
+        return Counter(one.status for one in self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values that are JSON."""
+        return {
+            "name": sendable(self.name),
+            "path": sendable(self.path),
+            "job": sendable(self.job),
+            "checkpoint_id": self.checkpoint_id,
+            "kind": self.kind,
+            "created_at": None if self.created_at is None else self.created_at.isoformat(),
+            "previous": None if self.previous is None else sendable(self.previous),
+            "notes": [sendable(note) for note in self.notes],
+            "error": sendable(self.error) or None,
+            "results": [one.to_dict() for one in self.results],
+        }
+
+
+def _in_a_line(sql: str) -> str:
+    """Return a query on one line, unless a line of it may end in a comment, or within quotation marks."""
+    lines = sql.strip().splitlines()
+    is_safe = "--" not in sql and all(line.count(mark) % 2 == 0 for line in lines for mark in "'\"")
+    return " ".join(line.strip() for line in lines) if is_safe else sql.strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A savepoint to test.
+
+    Attributes:
+        database: the savepoint.
+        job: the name of its job.
+        previous: the one before it; None if there is none.
+        notes: what a reader should know of this choice, in sentences.
+    """
+
+    database: Database
+    job: str
+    previous: Database | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def no_previous(self) -> str:
+        """The reason why rules that need the one before it are skipped."""
+        return f"there is no checkpoint before {self.database.name} that can be read"
+
+
+def newest_ones(catalog: Catalog, previous: Database | None = None) -> list[Subject]:
+    """Return the newest savepoint of each job.
+
+    Args:
+        catalog: the savepoints.
+        previous: the one before the only one that is tested, in place of that of its job; None for that.
+    """
+    return [subject_of(job, 0, previous) for job in catalog.jobs()]
+
+
+def all_of(catalog: Catalog) -> list[Subject]:
+    """Return every savepoint, those of each job from the oldest to the newest."""
+    return [subject_of(job, place) for job in catalog.jobs() for place in reversed(range(len(job.databases)))]
+
+
+def subject_of(job: Job, place: int, previous: Database | None = None) -> Subject:
+    """Return a savepoint of a job to test.
+
+    Args:
+        job: the job.
+        place: of the savepoint among those of the job; the newest is 0.
+        previous: the one before it; None for that of the job.
+    """
+    notes: list[str] = []
+    if previous is None:
+        previous = next(_readable(job.databases[place + 1 :], notes), None)
+    return Subject(database=job.databases[place], job=job.name, previous=previous, notes=tuple(notes))
+
+
+def _readable(databases: Sequence[Database], notes: list[str]) -> Iterator[Database]:
+    for database in databases:
+        try:
+            database.describe()
+        except ReaderError as error:
+            notes.append(f"{database.name} is left out: {query_error_of(error).message}")
+        else:
+            yield database
+
 
 ROWS_KEPT = 5
 _ROWS_COUNTED = 10_000

@@ -1,4 +1,18 @@
-"""Rules over savepoints: what is asked, what was found, and the run."""
+"""Rules over savepoints: what is asked, what was found, and the run.
+
+The results of a savepoint → lines for people: what is wrong, the worst first, and how much is fine.
+
+A report → XML as JUnit writes it.
+
+| here | there |
+|---|---|
+| savepoint | `testsuite` |
+| rule, or rule and state | `testcase` |
+| violation of at least the severity that fails | `failure` |
+| violation of less severity | `system-out` of a test that passes |
+| error of a rule, file or savepoint that cannot be read | `error` |
+| rule that cannot be tested on it | `skipped` |
+"""
 
 from __future__ import annotations
 
@@ -12,18 +26,31 @@ from typing import Any, ClassVar
 from catalog import Catalog, Database
 from service.base.errors import InvalidRequestError, LimitExceededError, QueryTimeoutError
 from service.base.settings import Settings
-from service.query.encode import counted
+from service.query.encode import counted, dated, printable, wrapped_lines
+from service.query.encode.markup import Case, Suite, junit_document
 from service.query.engines.registry import AUTO, choices
-from service.query.running.origin import sendable
-from service.tasks.request import TaskRequest, option
-from service.tasks.task import JUDGED, Context, Task
-from service.tasks.test.files import given_params, read_rules, read_text, with_params
-from service.tasks.test.results import KEPT, RuleResult, SavepointResult, Status
-from service.tasks.test.rules import Rule, Severity
-from service.tasks.test.running import Runner
-from service.tasks.test.selection import Subject, all_of, newest_ones, subject_of
-from service.tasks.test.standard import standard_rules
-from service.tasks.test.text import savepoint_lines
+from service.query.running.request import sendable
+from service.tasks.task import JUDGED, Context, Task, TaskRequest, option
+from service.tasks.test.rules import (
+    Rule,
+    Severity,
+    given_params,
+    read_rules,
+    read_text,
+    standard_rules,
+    with_params,
+)
+from service.tasks.test.running import (
+    KEPT,
+    RuleResult,
+    Runner,
+    SavepointResult,
+    Status,
+    Subject,
+    all_of,
+    newest_ones,
+    subject_of,
+)
 
 _LONGEST_RULES = 200_000
 _MOST_RESULTS = 10_000
@@ -296,3 +323,135 @@ class _Budget:
 
 _FEWER = "test fewer rules, or fewer savepoints; or select fewer columns"
 TASK = Task(request=TestRequest, run=run, exits=JUDGED)
+
+
+# The longest label is UNREADABLE.
+_INDENT = " " * 12
+_MOST_SKIPPED = 10
+
+
+def savepoint_lines(savepoint: SavepointResult, fail_on: Severity, width: int | None = None) -> Iterator[str]:
+    """Yield the lines of one savepoint.
+
+    Args:
+        savepoint: its results.
+        fail_on: the least severity of a violation that fails.
+        width: characters per line of the screen; None for lines of any length.
+    """
+    kind = (savepoint.kind or "savepoint").lower()
+    number = "" if savepoint.checkpoint_id is None else f" {savepoint.checkpoint_id}"
+    before = f", before it {savepoint.previous}" if savepoint.previous else ""
+    yield printable(f"{savepoint.name}  {kind}{number}, {dated(savepoint.created_at)}{before}")
+    for note in savepoint.notes:
+        yield printable(f"{_INDENT}{note}")
+    if savepoint.error:
+        yield from _labelled("UNREADABLE", savepoint.error, width)
+        return
+    for one in sorted(savepoint.results, key=_rank):
+        if one.status in (Status.PASSED, Status.SKIPPED):
+            continue
+        yield from _result_lines(one, fail_on, width)
+        more = savepoint.all_rows(one)
+        if more:
+            # Neither wrapped nor indented where it has several lines: it is copied.
+            yield from map(printable, f"{_INDENT}all rows: {more}".splitlines())
+    skipped = [one for one in savepoint.results if one.status is Status.SKIPPED]
+    for one in skipped[:_MOST_SKIPPED]:
+        yield from _labelled("skipped", f"{one.title}: {one.message}", width)
+    if len(skipped) > _MOST_SKIPPED:
+        yield f"{_INDENT}and {len(skipped) - _MOST_SKIPPED} more are skipped"
+    passed = savepoint.counts()[Status.PASSED]
+    if passed:
+        yield f"{'passed':<{len(_INDENT)}}{passed:,}"
+
+
+def _result_lines(one: RuleResult, fail_on: Severity, width: int | None) -> Iterator[str]:
+    match one.status:
+        case Status.VIOLATED:
+            label = "VIOLATED" if one.fails(fail_on) else one.rule.severity.value
+            yield from _labelled(label, f"{one.title} ({one.rule.severity})", width)
+            if one.rule.description:
+                yield from wrapped_lines(one.rule.description, _INDENT, width)
+            yield from wrapped_lines(one.message, _INDENT, width)
+            if one.rows is not None:
+                room = None if width is None else width - len(_INDENT)
+                yield from (f"{_INDENT}{line}" for line in one.rows.lines(room))
+        case Status.ERROR:
+            yield from _labelled("ERROR", f"{one.title}: the rule itself fails", width)
+            yield from wrapped_lines(one.message, _INDENT, width)
+        case _:
+            yield from _labelled("UNREADABLE", one.title, width)
+            yield from wrapped_lines(one.message, _INDENT, width)
+
+
+def _labelled(label: str, text: str, width: int | None) -> Iterator[str]:
+    first, *rest = list(wrapped_lines(text, _INDENT, width)) or [_INDENT]
+    yield f"{label:<{len(_INDENT)}}{first.strip()}"
+    yield from rest
+
+
+def _rank(one: RuleResult) -> tuple[int, int]:
+    """Return the place of a result among others: the worst first."""
+    return _ORDER[one.status], one.rule.severity.weight
+
+
+_ORDER = {
+    one: place
+    for place, one in enumerate(
+        (Status.ERROR, Status.UNREADABLE, Status.VIOLATED, Status.SKIPPED, Status.PASSED)
+    )
+}
+
+
+def junit_text(report: RunReport) -> str:
+    """Return the document."""
+    suites = [_suite(savepoint, report.fail_on) for savepoint in report.savepoints]
+    return junit_document("savepointdb test", suites)
+
+
+def _suite(savepoint: SavepointResult, fail_on: Severity) -> Suite:
+    cases = [_case(savepoint, one, fail_on) for one in savepoint.results]
+    if savepoint.error:
+        cases.append(
+            Case(
+                group=savepoint.name,
+                name="(the savepoint)",
+                outcome="error",
+                message=savepoint.error,
+                kind=Status.UNREADABLE.value,
+            )
+        )
+    return Suite(name=f"{savepoint.name}: {savepoint.path}", cases=cases, output="\n".join(savepoint.notes))
+
+
+def _case(savepoint: SavepointResult, one: RuleResult, fail_on: Severity) -> Case:
+    outcome = _OUTCOMES.get(one.status, "")
+    if one.status is Status.VIOLATED and one.fails(fail_on):
+        outcome = "failure"
+    more = savepoint.all_rows(one)
+    text = "\n".join(
+        filter(
+            None,
+            [
+                f"severity: {one.rule.severity}",
+                one.rule.description,
+                one.message,
+                *(one.rows.lines() if one.rows is not None else ()),
+                f"all rows: {more}" if more else "",
+            ],
+        )
+    )
+    is_told = one.status is not Status.PASSED
+    return Case(
+        group=savepoint.name,
+        name=one.title,
+        outcome=outcome,
+        message=one.message if outcome else "",
+        kind=(one.rule.severity if outcome == "failure" else one.status).value,
+        text=text if outcome in ("failure", "error") else "",
+        output=text if is_told and not outcome else "",
+        elapsed_s=one.elapsed_s,
+    )
+
+
+_OUTCOMES = {Status.ERROR: "error", Status.UNREADABLE: "error", Status.SKIPPED: "skipped"}

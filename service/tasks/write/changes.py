@@ -1,7 +1,19 @@
-"""`Changes`: those of the same thing, such as operators or offsets. A script has one object of each class.
+"""`Composition`: a SELECT made of parts of a script; its errors have their places in the script.
+
+`Changes`: those of the same thing, such as operators or offsets. A script has one object of each class.
 
 It says which statements are its own, what each of them does, which tables a later statement finds changed, the edits that
 write the changes, and whether the new savepoint has them.
+
+What the classes of a job forbid, and no savepoint says.
+
+NULL in fields of POJOs that may be primitive in Java: a savepoint does not say whether a field is an `int` or an `Integer`. A NULL that
+the state has already shows that it is an object; the jars of the job say which it is. Where neither tells, the script is written, with a
+warning: Flink refuses a NULL for an `int`, and the whole restore with it.
+
+A class that several states have: ALTER changes one state, and the job has one class for all of them. Flink compares the fields in a
+savepoint with those of the class by their names. A field that has another type in the class is refused with the whole restore; one that
+has another name in the class is lost without a word. A field that is added or goes is no matter: Flink fills it, or leaves it out.
 """
 
 from __future__ import annotations
@@ -19,13 +31,130 @@ import numpy as np
 import pyarrow as pa
 
 from catalog import CatalogError, Database, PlannedTable, Scan, Table
-from catalog.changedtables import StateKey, TableChanges
+from catalog.changedtables import STATE, StateKey, TableChanges
 from catalog.scan import FactsSplit
-from readers import Operator, Savepoint, operator_id_of
-from service.base.errors import InvalidQueryError, translated
-from service.tasks.write.composition import Composition
-from service.tasks.write.statements.parser import Statement
-from writers import AddedRows, Edit, RemovedRows, Spool, StateChanges, UpdatedRows
+from readers import ROW, Operator, PojoSerializer, Savepoint, Serializer, State, operator_id_of
+from service.base.errors import InvalidQueryError, InvalidValueError, Position, translated
+from service.query.sql.text import quoted
+from service.tasks.write.statements.parser import Fragment, Statement
+from service.tasks.write.statements.script import Assignment, RowStatement
+from writers import (
+    GROUP,
+    AddedRows,
+    Edit,
+    NullField,
+    RemovedRows,
+    RenamedField,
+    RestoreWarning,
+    Spool,
+    StateChanges,
+    TypeChange,
+    UpdatedRows,
+    null_fields,
+)
+
+TARGET = "_target"
+"""The table of a statement, numbered, in the SELECTs that are made of it."""
+SOURCE = "_source"
+"""The rows of a query of a statement, kept."""
+
+
+class Composition:
+    """A SELECT, piece by piece.
+
+    Pieces of a script are put into parentheses, or come last, and a line ends behind each: a comment at its end ends there.
+    """
+
+    def __init__(self, *pieces: str) -> None:
+        self._pieces: list[str] = list(pieces)
+
+    def add(self, *pieces: str) -> Composition:
+        """Append pieces, and return the composition."""
+        for piece in pieces:
+            self._pieces.append(piece)
+            if isinstance(piece, Fragment):
+                self._pieces.append("\n")
+        return self
+
+    def expression(self, piece: str, name: str | None = None) -> Composition:
+        """Append an expression in parentheses, perhaps with a name."""
+        self.add("(", piece, ")")
+        return self if name is None else self.add(f" AS {quoted(name)}")
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The pieces."""
+        return tuple(self._pieces)
+
+    @property
+    def text(self) -> str:
+        """The SELECT."""
+        return "".join(self._pieces)
+
+    def position(self, position: Position) -> Position | None:
+        """Return the place in the script of a place in the SELECT; None if it is not from the script."""
+        lines = self.text.splitlines(keepends=True)
+        offset = sum(map(len, lines[: position.line - 1])) + position.column - 1
+        for start, piece in self._placed():
+            if isinstance(piece, Fragment) and start <= offset < start + len(piece):
+                return piece.position(offset - start)
+        return None
+
+    def _placed(self) -> Iterator[tuple[int, str]]:
+        start = 0
+        for piece in self._pieces:
+            yield start, piece
+            start += len(piece)
+
+
+def alias_of(statement: RowStatement) -> str:
+    """Return the name of a statement's table in its expressions, quoted."""
+    return quoted(statement.alias or statement.name)
+
+
+def place_columns(statement: RowStatement) -> str:
+    """Return the columns that say where a row is."""
+    alias = alias_of(statement)
+    return f"{alias}.{STATE}, {alias}.{GROUP}, {alias}.{ROW}"
+
+
+def select_places(
+    statement: RowStatement, assignments: Sequence[Assignment], compared: Sequence[int] = ()
+) -> Composition:
+    """Return `SELECT` with the places of rows, and new values named by their numbers.
+
+    Args:
+        statement: changes the rows.
+        assignments: have the new values.
+        compared: numbers of assignments; the values before are named `before_<number>`.
+    """
+    select = Composition("SELECT ", place_columns(statement))
+    for number, assignment in enumerate(assignments):
+        select.add(", ").expression(assignment.expression, str(number))
+    for number in compared:
+        path = ".".join(map(quoted, assignments[number].path))
+        select.add(f", {alias_of(statement)}.{path} AS {before_name(number)}")
+    return select
+
+
+def before_name(number: int) -> str:
+    """Return the column of the values before an assignment."""
+    return f"before_{number}"
+
+
+def add_conditions(select: Composition, conditions: Sequence[str | None]) -> None:
+    """Append WHERE with all conditions that are not None."""
+    word = " WHERE "
+    for condition in conditions:
+        if condition is not None:
+            select.add(word).expression(condition)
+            word = " AND "
+
+
+def select_all(query: str) -> Composition:
+    """Return a SELECT of the rows of a query."""
+    return Composition("SELECT * FROM ").expression(query, SOURCE)
+
 
 ALLOW_EMPTY = "--allow-empty, or allow_empty over HTTP and in Python, writes the savepoint anyway"
 """The hint of a write that changes nothing."""
@@ -318,3 +447,135 @@ class Changes(ABC):
 
     def close(self) -> None:  # noqa: B027  # most hold nothing
         """Release what it holds."""
+
+
+_COLUMNS = ("value", "map_key")
+_FIRST_ROWS = 10_000
+
+
+def null_warnings(changed: ChangedStates, savepoint: Savepoint) -> Iterator[RestoreWarning]:
+    """Yield the states that get NULL in fields which may be primitive.
+
+    Raises:
+        InvalidValueError: a jar says that such a field is primitive.
+        ReaderError: the state cannot be read.
+    """
+    operators = {operator.operator_id: operator for operator in savepoint.operators}
+    for (operator_id, number), changes in changed.table_changes.changes.items():
+        state = operators[operator_id].states[number]
+        found = {
+            field
+            for layer in changes.layers
+            for path, column in _set_columns(layer)
+            if (serializer := _serializer(state, path[0])) is not None
+            for array in column.chunks
+            for field in null_fields(serializer, path[1:], array)
+        }
+        yield from field_warnings(state.name, found - _stored(state) if found else found, savepoint)
+
+
+def field_warnings(state: str, fields: Iterable[NullField], savepoint: Savepoint) -> Iterator[RestoreWarning]:
+    """Yield a warning of each field that nothing shows to be an object.
+
+    Raises:
+        InvalidValueError: a jar says that it is primitive.
+    """
+    for field in sorted(fields, key=str):
+        jars = savepoint.jars
+        is_primitive = None if jars is None else jars.is_primitive(field.java_class, field.name)
+        if is_primitive:
+            raise InvalidValueError(
+                f"{state}: expected a value for {field}, which is primitive in the jar, found NULL",
+                hint="set a value; Flink refuses the whole restore otherwise",
+            )
+        if is_primitive is None:
+            yield RestoreWarning(
+                state=state,
+                text=f"{field} gets NULL: if the field is primitive in Java (int, not Integer), Flink refuses the restore; a jar of "
+                "the job tells (--jar)",
+            )
+
+
+def _set_columns(layer: object) -> Iterator[tuple[tuple[str, ...], pa.ChunkedArray]]:
+    """Yield the columns, or parts of them, that a layer sets."""
+    if isinstance(layer, UpdatedRows):
+        yield from ((path, layer.rows.column(str(number))) for number, path in enumerate(layer.paths))
+    elif isinstance(layer, AddedRows):
+        yield from (
+            ((name,), layer.rows.column(name)) for name in _COLUMNS if name in layer.rows.schema.names
+        )
+
+
+def _serializer(state: State, column: str) -> Serializer | None:
+    return getattr(state.entry, column, None) if column in _COLUMNS else None
+
+
+def _stored(state: State) -> set[NullField]:
+    """Return the fields that have NULL in the first values of the state."""
+    columns = [name for name in _COLUMNS if name in state.schema.names]
+    found: set[NullField] = set()
+    rows = 0
+    for batch in state.read(columns):
+        for name in columns:
+            serializer = _serializer(state, name)
+            if serializer is not None:
+                found.update(null_fields(serializer, (), batch.column(name)))
+        rows += batch.num_rows
+        if rows >= _FIRST_ROWS:
+            break
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateTypes:
+    """The types of a state before and after a script.
+
+    Attributes:
+        table: the name of its table.
+        before, after: the trees of its types.
+        changes: what ALTER did to them.
+    """
+
+    table: str
+    before: tuple[Serializer, ...]
+    after: tuple[Serializer, ...]
+    changes: tuple[TypeChange, ...] = ()
+
+
+def check_shared_classes(states: Iterable[StateTypes]) -> None:
+    """Check that no state keeps a field as another state no longer has it.
+
+    Raises:
+        InvalidQueryError: one does.
+    """
+    known = list(states)
+    for altered in known:
+        now = dict(_classes(altered.after))
+        renamed = {change.path[-1] for change in altered.changes if isinstance(change, RenamedField)}
+        for name, old in _classes(altered.before):
+            for field, kind in old.items():
+                new = now.get(name, {}).get(field)
+                if name in now and (field in renamed if new is None else new != kind):
+                    _check_gone(name, field, kind, altered, known)
+
+
+def _check_gone(name: str, field: str, kind: str, altered: StateTypes, known: Iterable[StateTypes]) -> None:
+    left = [
+        one.table
+        for one in known
+        if any(owner == name and fields.get(field) == kind for owner, fields in _classes(one.after))
+    ]
+    if left:
+        raise InvalidQueryError(
+            f"the field {field} of {name} changes in {altered.table}, and stays as it was in {', '.join(left)}: the job has one class "
+            "for all of them, so Flink would refuse the restore, or lose the field",
+            hint="alter all of these states in one script",
+        )
+
+
+def _classes(trees: Iterable[Serializer]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield each POJO class in type trees, with the types of its fields."""
+    for tree in trees:
+        if isinstance(tree, PojoSerializer):
+            yield tree.pojo_class, {field.name: field.serializer.type_name for field in tree.fields}
+        yield from _classes(child for _, child in tree.children)

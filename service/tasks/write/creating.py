@@ -25,13 +25,11 @@ from readers import (
     type_named,
 )
 from service.base.errors import InvalidQueryError, QueryError
-from service.query.sql.edits import quoted
-from service.tasks.write.changes import Changes, Effect, ScriptContext
-from service.tasks.write.classes import field_warnings
-from service.tasks.write.composition import Composition
-from service.tasks.write.errors import write_errors
-from service.tasks.write.statements.create import CreateTable
+from service.query.sql.text import quoted
+from service.tasks.write.changes import Changes, Composition, Effect, ScriptContext, field_warnings
+from service.tasks.write.request import write_errors
 from service.tasks.write.statements.parser import Statement
+from service.tasks.write.statements.script import CreateTable
 from writers import (
     MOST_KEY_GROUPS,
     CollectedElements,

@@ -1,22 +1,222 @@
-"""The rows of layers: values in the types of the state, and the places of rows that are added."""
+"""Some of the rows that a statement changes, before and after, as texts for people; and what is near where it finds none.
+
+The rows of layers: values in the types of the state, and the places of rows that are added.
+
+Rows that are added to `timers`: which state each is of, and its key and namespace in the types of that state.
+
+`timers` shows the timers of all operators, so a new row says whose it is: `operator_id` or `operator_uid`, `timer_service` and
+`time_domain`. Where keys or namespaces have several types they are shown as JSON text,
+and read from it.
+
+Reads changed states of a new savepoint back: the rows of every key group that was touched are those of the script.
+
+The rows are counted and hashed by DuckDB, on both sides: the source with the changes, and the new savepoint.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
+from sqlglot import exp
 
-from catalog.changedtables import WritableState
-from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, State, VoidNamespaceSerializer, is_keyed
-from service.base.errors import InvalidQueryError
-from service.tasks.write.changes import ScriptContext
-from service.tasks.write.composition import SOURCE, TARGET, Composition, before_name
-from service.tasks.write.samples import place_text
-from writers import GROUP, AddedRows, UnencodableValueError, differing, fitted, key_groups_of
+from catalog import Table
+from catalog.changedtables import STATE, StateRows, TableChanges, WritableState, changed_state
+from catalog.errors import near_names
+from catalog.statetables import TableState, TimersTable
+from readers import (
+    KEY_GROUP,
+    OUT_OF_RANGE,
+    ROW,
+    SUBTASK,
+    UNDECODED,
+    Savepoint,
+    State,
+    TtlSerializer,
+    VoidNamespaceSerializer,
+    is_keyed,
+    json_text,
+    operator_id_of,
+)
+from service.base.errors import InvalidQueryError, NothingChangesError, QueryError
+from service.query.sql.text import parsed, quoted, text_constant
+from service.tasks.write.changes import (
+    ALLOW_EMPTY,
+    SOURCE,
+    TARGET,
+    Composition,
+    Sample,
+    ScriptContext,
+    before_name,
+)
+from service.tasks.write.statements.parser import Statement
+from service.tasks.write.statements.script import Insert, Merge
+from writers import (
+    GROUP,
+    AddedRows,
+    RemovedRows,
+    StateChanges,
+    UnencodableValueError,
+    UnwritableError,
+    UpdatedRows,
+    comparable_numbers,
+    differing,
+    fitted,
+    key_groups_of,
+)
+
+MOST_SAMPLES = 10
+_MOST_CHARACTERS = 200
+_MOST_NEAR = 3
+_LOOKED_AT = 10_000
+_PLACES = ("key", "namespace", "map_key", "list_index", "timestamp")
+_HIDDEN = frozenset({STATE, GROUP, ROW, KEY_GROUP, SUBTASK, UNDECODED, OUT_OF_RANGE, "ttl_timestamp"})
+Layer = UpdatedRows | RemovedRows | AddedRows
+
+
+def samples_of(writable: WritableState, layers: Sequence[Layer], now_ms: int) -> list[Sample]:
+    """Return samples of the rows of the layers of one statement.
+
+    Args:
+        writable: the state, before the statement.
+        layers: of the statement.
+        now_ms: the time of the write.
+    """
+    found: list[Sample] = []
+    for layer in layers:
+        if len(found) < MOST_SAMPLES:
+            found += _samples(writable, layer, now_ms)
+    return found[:MOST_SAMPLES]
+
+
+def _samples(writable: WritableState, layer: Layer, now_ms: int) -> Iterator[Sample]:
+    first = layer.rows.slice(0, MOST_SAMPLES)
+    if isinstance(layer, AddedRows):
+        for place, row in zip(_placed(first), _values(first), strict=True):
+            yield Sample(place=place, before=None, after=row)
+        return
+    for group in dict.fromkeys(first.column(GROUP).to_pylist()):
+        numbers = first.filter(pc.equal(first.column(GROUP), group)).column(ROW)
+        before = writable.rows_at(group, numbers)
+        if isinstance(layer, RemovedRows):
+            for place, row in zip(_placed(before), _values(before), strict=True):
+                yield Sample(place=place, before=row, after=None)
+            continue
+        after = StateChanges(layers=(layer,), now_ms=now_ms).applied(group, before)
+        place_rows = _placed(before, [path[0] for path in layer.paths])
+        for place, old, new in zip(
+            place_rows, _parts(before, layer.paths), _parts(after, layer.paths), strict=True
+        ):
+            yield Sample(place=place, before=old, after=new)
+
+
+def check_found(
+    context: ScriptContext,
+    statement: Statement,
+    rows: int,
+    name: str,
+    tables: Mapping[str, Table] | None = None,
+) -> None:
+    """Refuse a statement that finds nothing to change: its conditions may have a typing error.
+
+    Args:
+        context: of the script.
+        statement: the statement.
+        rows: how many rows it has found; those that keep their values count.
+        name: of its table in a SELECT.
+        tables: that the SELECT reads.
+
+    Raises:
+        NothingChangesError: it has found none, and the client has not allowed that.
+    """
+    if rows or context.may_find_nothing(statement.name):
+        return
+    condition, near = getattr(statement, "condition", None), ""
+    match statement:
+        case Insert():
+            message = f"the query has no rows to add to {statement.name}"
+        case Merge():
+            message = f"no clause of MERGE applies to a row of {statement.name} or of its source"
+        case _ if condition is not None:
+            message = f"no row of {statement.name} matches {_cut(' '.join(condition.split()))}"
+            near = "; ".join(_near_values(context, condition, name, tables))
+        case _:
+            message = f"{statement.name} has no rows to change"
+    raise NothingChangesError(message, hint="; ".join(filter(None, (near, ALLOW_EMPTY))))
+
+
+def _near_values(
+    context: ScriptContext, condition: str, name: str, tables: Mapping[str, Table] | None
+) -> Iterator[str]:
+    """Yield values of columns that are like the texts to which a condition compares them, among the first rows."""
+    tree = parsed(f"SELECT 1 WHERE {condition}")
+    for equal in islice(tree.find_all(exp.EQ), _MOST_NEAR):
+        column, text = equal.this, equal.expression
+        if not (isinstance(column, exp.Column) and isinstance(text, exp.Literal) and text.is_string):
+            continue
+        select = Composition(f"SELECT DISTINCT near FROM (SELECT {quoted(column.name)}::VARCHAR AS near ")
+        select.add(f"FROM {name} LIMIT {_LOOKED_AT}) WHERE near IS NOT NULL")
+        # The name may be that of a field, or of a column of another table.
+        with suppress(QueryError):
+            known = context.read(select, tables).column(0).to_pylist()
+            near = () if text.this in known else near_names(text.this, known)
+            if near:
+                yield f"near values of {column.name}: {', '.join(map(_cut, near))}"
+
+
+def place_text(rows: pa.Table) -> str:
+    """Return what tells the first row from others, as a text: `key k1, map_key 5`."""
+    return ", ".join(f"{name} {text}" for name, text in _placed(rows.slice(0, 1))[0].items())
+
+
+def _placed(rows: pa.Table, changed: Sequence[str] = ()) -> list[dict[str, str]]:
+    """Return the columns that tell rows from others."""
+    names = [
+        name
+        for name in _PLACES
+        if name in rows.schema.names and name not in changed and rows.column(name).null_count < rows.num_rows
+    ]
+    if "key" not in rows.schema.names and SUBTASK in rows.schema.names:
+        names.append(SUBTASK)
+    return _dictionaries(rows, {name: rows.column(name) for name in names})
+
+
+def _values(rows: pa.Table) -> list[dict[str, str]]:
+    """Return all other columns."""
+    names = [name for name in rows.schema.names if name not in _HIDDEN and name not in _PLACES]
+    return _dictionaries(rows, {name: rows.column(name) for name in names})
+
+
+def _parts(rows: pa.Table, paths: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
+    columns = {}
+    for path in paths:
+        column = rows.column(path[0]).combine_chunks()
+        columns[".".join(path)] = pc.struct_field(column, list(path[1:])) if path[1:] else column
+    return _dictionaries(rows, columns)
+
+
+def _dictionaries(rows: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> list[dict[str, str]]:
+    texts = {name: _texts(column) for name, column in columns.items()}
+    return [{name: column[number] for name, column in texts.items()} for number in range(rows.num_rows)]
+
+
+def _texts(column: pa.Array | pa.ChunkedArray) -> list[str]:
+    """Return values as a result shows them: texts as they are, all else as JSON."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    texts = array if pa.types.is_string(array.type) else json_text(array)
+    return ["NULL" if text is None else _cut(text.strip('"')) for text in texts.to_pylist()]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
 
 MOVED = "moved"
 """Whether a changed row gets another key, namespace or map key."""
@@ -242,3 +442,237 @@ def shared_group(state: State) -> int | None:
 def folded(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that a name is in any case."""
     return next((one for one in known if one.casefold() == name.casefold()), None)
+
+
+COLUMNS = ("operator_id", "operator_uid", "timer_service", "time_domain", "key", "namespace", "timestamp")
+_FACTS = COLUMNS[:4]
+_OPERATOR = frozenset(COLUMNS[:2])
+_OWN = COLUMNS[4:]
+_VALUE = "value"
+
+
+def timer_columns(statement: Insert, found: Sequence[str], table: TimersTable) -> list[str]:
+    """Return which columns of `timers` the columns of a query are.
+
+    Raises:
+        InvalidQueryError: they do not say whose timers the rows are, or there are others.
+    """
+    known = table.schema.names
+    given = list(statement.columns)
+    if statement.is_by_name:
+        given = list(found)
+    elif not given:
+        given = list(COLUMNS) if len(found) == len(COLUMNS) else known
+    names = [folded(name, known) or name for name in given]
+    missing = [name for name in (*_FACTS[2:], "key", "timestamp") if name not in names]
+    if (
+        missing
+        or not _OPERATOR.intersection(names)
+        or len(set(names)) != len(names)
+        or set(names) - set(known)
+    ):
+        raise InvalidQueryError(
+            "expected rows of timers with operator_id or operator_uid, timer_service, time_domain, key and timestamp, and with a "
+            f"namespace if they have one; found {', '.join(names)}"
+        )
+    if len(names) != len(found):
+        raise InvalidQueryError(f"expected {len(names)} values in a row, found {len(found)}")
+    return names
+
+
+def rows_of_state(
+    writable: WritableState, table: TimersTable, names: Sequence[str], source: str, uids: Sequence[str]
+) -> Composition:
+    """Return a SELECT of the new rows that are timers of one state.
+
+    Args:
+        writable: the state.
+        table: `timers`.
+        names: the columns of the new rows.
+        source: the table of the new rows.
+        uids: the operator uids of the new rows; a savepoint of Flink 1.20 or before has only their hashes.
+    """
+    facts = {
+        output.name: None if output.constant is None else str(output.constant)
+        for output in table.outputs(writable.known)
+        if output.name in _FACTS
+    }
+    given = [name for name in _FACTS if name in names]
+    operator = ", ".join(quoted(name) for name in given if name in _OPERATOR)
+    conditions = [f"coalesce({operator}) IS NOT NULL"]
+    for name in given:
+        values = [known] if (known := facts.get(name)) is not None else []
+        if name == "operator_uid" and not values:
+            values = [uid for uid in uids if operator_id_of(uid) == facts["operator_id"]]
+        condition = f"{quoted(name)} = {text_constant(values[0])}" if values else "FALSE"
+        # One name of the operator is enough.
+        conditions.append(f"({quoted(name)} IS NULL OR {condition})" if name in _OPERATOR else condition)
+    columns = ", ".join(quoted(name) for name in _OWN if name in names)
+    return Composition(f"SELECT {columns} FROM {source} WHERE {' AND '.join(conditions)}")
+
+
+def converted(reader: pa.RecordBatchReader, writable: WritableState) -> pa.RecordBatchReader:
+    """Return rows of `timers` in the types of a state; one without namespaces has none.
+
+    Raises:
+        InvalidQueryError: a text is no JSON of the type, or a timer has a namespace that its state has not.
+    """
+    has_namespace = not _is_void(writable)
+    names = [name for name in reader.schema.names if name != "namespace" or has_namespace]
+    kinds = [_type(reader.schema.field(name).type, writable.state.schema.field(name).type) for name in names]
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            if not has_namespace and "namespace" in batch.schema.names:
+                values = batch.column("namespace")
+                if values.null_count < len(values):
+                    raise InvalidQueryError(
+                        f"expected NULL in namespace: timers of {writable.state.name} have none"
+                    )
+            arrays = [
+                array if array.type.equals(kind) else values_of(array, kind, name)
+                for name, kind, array in zip(names, kinds, map(batch.column, names), strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def values_of(texts: pa.Array, kind: pa.DataType, column: str) -> pa.Array:
+    """Return JSON texts as values of a type.
+
+    Raises:
+        InvalidQueryError: a text is no JSON of the type.
+    """
+    if not len(texts):
+        return pa.nulls(0, kind)
+    lines = pc.binary_join_element_wise(
+        f'{{"{_VALUE}":', pc.fill_null(texts.cast(pa.string()), "null"), "}", ""
+    )
+    data = "\n".join(lines.to_pylist()).encode()
+    try:
+        found = pyarrow.json.read_json(
+            io.BytesIO(data),
+            read_options=pyarrow.json.ReadOptions(block_size=len(data) + 1),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=pa.schema([(_VALUE, kind)]), unexpected_field_behavior="error"
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise InvalidQueryError(f"expected JSON of the type {kind} in {column} of timers: {error}") from error
+    if found.num_rows != len(texts):
+        raise InvalidQueryError(f"expected one JSON value of the type {kind} in each {column} of timers")
+    return pa.concat_arrays(found.column(_VALUE).chunks)
+
+
+def _type(given: pa.DataType, own: pa.DataType) -> pa.DataType:
+    """Return the type of a column of new rows: the state's where a text is given for another type."""
+    return own if pa.types.is_string(given) else given
+
+
+def _is_void(writable: WritableState) -> bool:
+    entry = writable.state.entry
+    return entry is None or isinstance(entry.namespace, VoidNamespaceSerializer)
+
+
+_ROWS = "_rows"
+
+
+def verify_states(context: ScriptContext, savepoint: Savepoint) -> None:
+    """Check the states that statements changed rows of.
+
+    Raises:
+        UnwritableError: a row is another one.
+    """
+    changes = context.states.table_changes
+    new = {operator.operator_id: operator for operator in savepoint.operators}
+    for (operator_id, number), changed in changes.changes.items():
+        now = context.operator_ids.get(operator_id)
+        # Values of other types cannot be compared, and a dropped operator has none.
+        if now is None or (operator_id, number) in context.states.retyped:
+            continue
+        known = _in_source(context, operator_id, number)
+        state = known.state
+        name = context.states.names.get((operator_id, number), state.name)
+        written = [one for one in new[now].states if (one.name, one.kind) == (name, state.kind)]
+        groups: frozenset[int] | None = frozenset(changed.groups.tolist())
+        skipped = {SUBTASK}
+        if written and written[0].max_parallelism != state.max_parallelism:
+            # Keys are in other groups now.
+            groups = None
+            skipped.add(KEY_GROUP)
+        columns = [
+            one.name for one in state.schema if one.name not in skipped and not pa.types.is_null(one.type)
+        ]
+        rows = changed_state(known, context.database.reference, changes, groups)
+        read = StateRows(written[0], groups) if written else None
+        expected = _summary(context, rows, columns)
+        found = _summary(context, read, columns) if read else (0, 0)
+        if expected != found and read is not None:
+            # A number of any length has many texts: that of the script may be another than the reader's.
+            expected, found = (
+                _summary(context, _comparable(context, table, known, columns), columns)
+                for table in (rows, read)
+            )
+        if expected != found:
+            raise UnwritableError(_difference(known, expected, found))
+
+
+def rows_differ(context: ScriptContext) -> bool:
+    """Return whether a row of the states that statements changed is another one than in the source."""
+    changes = context.states.table_changes
+    for (operator_id, number), changed in changes.changes.items():
+        known = _in_source(context, operator_id, number)
+        columns = [one.name for one in known.state.schema if not pa.types.is_null(one.type)]
+        groups = frozenset(changed.groups.tolist())
+        before, after = (
+            _summary(context, changed_state(known, context.database.reference, one, groups), columns)
+            for one in (TableChanges(), changes)
+        )
+        if before != after:
+            return True
+    return False
+
+
+def _in_source(context: ScriptContext, operator_id: str, number: int) -> TableState:
+    operator = context.in_source(operator_id)
+    return TableState(operator.states[number], number, operator.metadata.uid)
+
+
+def _comparable(context: ScriptContext, table: Table, known: TableState, columns: Sequence[str]) -> Table:
+    """Return some columns of the rows of a state, with one text for each number of any length."""
+    entry = known.state.entry
+    assert entry is not None
+    value = entry.value.value if isinstance(entry.value, TtlSerializer) else entry.value
+    types = {"key": entry.key, "namespace": entry.namespace, "map_key": entry.map_key, "value": value}
+
+    def compared(batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = [
+            array if (serializer := types.get(name)) is None else comparable_numbers(serializer, array)
+            for name, array in zip(columns, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    select = Composition(f"SELECT {', '.join(map(quoted, columns))} FROM {_ROWS}")
+    with context.select(select, {_ROWS: table}) as reader:
+        batches = pa.RecordBatchReader.from_batches(reader.schema, map(compared, reader))
+        return context.states.stored(batches, columns)
+
+
+def _summary(context: ScriptContext, table: Table, columns: Sequence[str]) -> tuple[int, int]:
+    """Return the number of rows, and the sum of their hashes."""
+    listed = ", ".join(map(quoted, columns))
+    select = Composition(f"SELECT count(*), coalesce(sum(hash({listed})::HUGEINT), 0) FROM {_ROWS}")
+    (count,), (hashes,) = (column.to_pylist() for column in context.read(select, {_ROWS: table}).columns)
+    return int(count), int(hashes)
+
+
+def _difference(known: TableState, expected: tuple[int, int], found: tuple[int, int]) -> str:
+    state = f"the state {known.state.name} of operator {known.operator_uid or known.state.operator_id}"
+    if expected[0] != found[0]:
+        return (
+            f"expected {expected[0]} rows of {state} in the key groups of the script, read {found[0]} back; "
+            "nothing was written"
+        )
+    return f"expected the rows of the script in {state}, read others back; nothing was written"

@@ -21,11 +21,9 @@ from sqlglot import exp
 from catalog import Table
 from readers import ROW
 from service.base.errors import InvalidQueryError
-from service.query.sql.edits import quoted
-from service.query.sql.parser import parsed
-from service.tasks.write.changes import ScriptContext
-from service.tasks.write.composition import SOURCE, TARGET, Composition, alias_of, select_places
-from service.tasks.write.statements.rows import Action, Match, Merge
+from service.query.sql.text import parsed, quoted
+from service.tasks.write.changes import SOURCE, TARGET, Composition, ScriptContext, alias_of, select_places
+from service.tasks.write.statements.script import Action, Match, Merge
 from writers import GROUP
 
 _MATCHED, _UNMATCHED, _LEFT = "_matched", "_unmatched", "_left"

@@ -24,13 +24,11 @@ from catalog import Database, FactsTable, Table
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from readers import OffsetPlace, Savepoint, State, StateKind, offset_places, source_offsets
 from service.base.errors import InvalidQueryError, InvalidValueError, Position
-from service.query.sql.edits import quoted
-from service.tasks.write.changes import Changes, Effect, ScriptContext
-from service.tasks.write.composition import Composition
-from service.tasks.write.samples import check_found
-from service.tasks.write.statements.alter import USAGE, RewindKafka
+from service.query.sql.text import quoted
+from service.tasks.write.changes import Changes, Composition, Effect, ScriptContext
+from service.tasks.write.layers import check_found
 from service.tasks.write.statements.parser import Statement
-from service.tasks.write.statements.rows import Update
+from service.tasks.write.statements.script import USAGE, RewindKafka, Update
 from writers import SetOffsets, UnwritableError
 
 ROW = "_row"

@@ -1,15 +1,27 @@
-"""`CreateRequest`, `WriteRequest`: which savepoint is written, by which script, and how."""
+"""`CreateRequest`, `WriteRequest`: which savepoint is written, by which script, and how.
+
+The errors of the writers, as users see them; importing this module makes them known.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from service.base.errors import InvalidRequestError
+from readers import ReaderError
+from service.base.errors import (
+    ConflictError,
+    InvalidQueryError,
+    InvalidRequestError,
+    QueryError,
+    translate,
+    translated,
+)
 from service.query.engines.registry import AUTO, work_choices
-from service.tasks.request import TaskRequest, option
-from writers import FilesMode
+from service.tasks.task import TaskRequest, option
+from writers import FilesMode, TargetError, TargetExistsError, WriterError
 
 _LONGEST_SCRIPT = 1 << 30  # settings limit it further
 
@@ -96,3 +108,11 @@ class WriteRequest(CreateRequest):
         metavar="TABLE=ROWS",
     )
     allow_empty: bool = option("write even if a statement or the script changes nothing", default=False)
+
+
+translate(WriterError, InvalidQueryError, "REFUSED_WRITE")
+translate(TargetError, QueryError, "TARGET_FAILED")
+translate(TargetExistsError, ConflictError, "TARGET_EXISTS")
+
+write_errors = partial(translated, ReaderError, WriterError)
+"""Raises errors of the readers and writers as those of the service."""

@@ -21,16 +21,17 @@ import pyarrow.compute as pc
 from catalog import CatalogError, NoSuchColumnError, Table
 from catalog.changedtables import STATE, ChangedTable, WritableState, state_key, writable_states_of
 from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
-from catalog.wide.table import WideTable
+from catalog.views import WideTable
 from readers import OUT_OF_RANGE, ROW, UNDECODED, Savepoint, State, is_keyed, operator_id_of
 from service.base.errors import InvalidQueryError, query_error_of, translated
 from service.query.encode import counted
-from service.query.sql.edits import quoted
-from service.tasks.write.changes import Changes, Effect
-from service.tasks.write.composition import (
+from service.query.sql.text import quoted
+from service.tasks.write.changes import (
     SOURCE,
     TARGET,
+    Changes,
     Composition,
+    Effect,
     add_conditions,
     alias_of,
     place_columns,
@@ -39,24 +40,32 @@ from service.tasks.write.composition import (
 )
 from service.tasks.write.layers import (
     IDENTITY,
+    MOST_SAMPLES,
     MOVED,
     OPTIONAL,
+    Layer,
     added_schema,
+    check_found,
     check_indexes,
     check_not_assumed,
+    converted,
     fitted_values,
     folded,
     insertable,
     placed_rows,
     places_of_added,
     reader_of,
+    rows_differ,
+    rows_of_state,
+    samples_of,
     shared_group,
+    timer_columns,
     type_of,
+    verify_states,
 )
 from service.tasks.write.merging import MergeChoices
-from service.tasks.write.samples import MOST_SAMPLES, Layer, check_found, samples_of
 from service.tasks.write.statements.parser import Statement
-from service.tasks.write.statements.rows import (
+from service.tasks.write.statements.script import (
     Action,
     Assignment,
     Conflict,
@@ -67,8 +76,6 @@ from service.tasks.write.statements.rows import (
     RowStatement,
     Update,
 )
-from service.tasks.write.timers import converted, rows_of_state, timer_columns
-from service.tasks.write.verification import rows_differ, verify_states
 from writers import (
     GROUP,
     AddedRows,

@@ -1,46 +1,315 @@
-"""A script and a source savepoint → a preview, or a new savepoint.
+"""What a write has put on the disk so far: it is measured, so that whoever writes need not count.
+
+A script: what its statements so far have changed; each sees what the earlier ones did.
+
+A script and a source savepoint → a preview, or a new savepoint.
 
 `write` changes a savepoint that is there, `create` one without operators.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from catalog import Catalog
+from catalog import Catalog, Database, Table
 from catalog.catalog import Root
+from doctor import SourceAgainst
 from readers import Savepoint
+from service.base import machine
 from service.base.errors import (
     ConflictError,
     EngineUnavailableError,
+    InvalidQueryError,
     InvalidRequestError,
     NothingChangesError,
+    QueryError,
 )
-from service.base.process import machine
 from service.query.encode import counted, printable, size_text
 from service.query.engines.engine import Engine, task_folder
 from service.query.engines.registry import AUTO, title_of
 from service.query.sql.resolver import SystemTables
-from service.tasks.check.written import WrittenCheck, check_lines, checked
+from service.tasks.check.running import WrittenCheck, check_lines, checked
 from service.tasks.task import Context, Task
-from service.tasks.write.changes import ALLOW_EMPTY, Effect, Sample
-from service.tasks.write.errors import write_errors
+from service.tasks.write.alterations import OperatorChanges, StateAlterations
+from service.tasks.write.changes import (
+    ALLOW_EMPTY,
+    ChangedStates,
+    Changes,
+    Composition,
+    Effect,
+    Sample,
+    ScriptContext,
+    null_warnings,
+)
+from service.tasks.write.creating import StateCreations
 from service.tasks.write.offsets import OffsetChange, OffsetChanges
-from service.tasks.write.progress import TargetSize
-from service.tasks.write.request import CreateRequest, WriteRequest
-from service.tasks.write.script import Script
+from service.tasks.write.request import CreateRequest, WriteRequest, write_errors
+from service.tasks.write.rows import RowChanges
+from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import statements_of
-from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, write_empty_savepoint
+from writers import (
+    CreateOperator,
+    Edit,
+    FilesMode,
+    ForFlink,
+    RestoreWarning,
+    SavepointWriter,
+    Summary,
+    merged_edits,
+    write_empty_savepoint,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSize:
+    """The files of a target.
+
+    Attributes:
+        files: how many there are.
+        bytes_written: their bytes; links to other files take no space, and are not counted.
+    """
+
+    files: int = 0
+    bytes_written: int = 0
+
+    @classmethod
+    def of(cls, target: str) -> TargetSize:
+        """Return the size of a directory; that of an empty one if it is not there."""
+        files = bytes_written = 0
+        for folder, _, names in os.walk(target):
+            for name in names:
+                try:
+                    status = os.lstat(os.path.join(folder, name))
+                except OSError:
+                    continue  # it was renamed, or removed
+                files += 1
+                bytes_written += status.st_size if status.st_nlink == 1 else 0
+        return cls(files, bytes_written)
+
+
+def temporary_bytes(folder: str) -> int:
+    """Return the bytes of the temporary files of this process: those in its folder, and those without a name."""
+    return TargetSize.of(folder).bytes_written + _unnamed_bytes()
+
+
+def _unnamed_bytes() -> int:
+    """Return the bytes of open files that have no name and may be written; 0 on systems without `/proc`."""
+    try:
+        descriptors = os.listdir("/proc/self/fd")
+    except OSError:
+        return 0
+    found: dict[tuple[int, int], int] = {}
+    for name in descriptors:
+        try:
+            status = os.fstat(int(name))
+            # A file of the source that was removed meanwhile is open for reading alone.
+            may_be_written = fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+            if stat.S_ISREG(status.st_mode) and not status.st_nlink and may_be_written:
+                found[status.st_dev, status.st_ino] = status.st_size
+        except OSError:
+            continue  # it was closed
+    return sum(found.values())
+
+
+ChangesT = TypeVar("ChangesT", bound=Changes)
+Run = Callable[[str, SystemTables], AbstractContextManager[pa.RecordBatchReader]]
+"""Runs a SELECT, and ends it with the context; the tables hide those of the savepoint."""
+
+
+class Script:
+    """A savepoint with the changes of a script.
+
+    Args:
+        database: the savepoint.
+        request: the script.
+        folder: for rows that memory does not hold; its owner removes it.
+        run: runs a SELECT over the savepoint.
+        file: returns the table of a file that FROM names; None where no files are read.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        request: WriteRequest,
+        folder: Path,
+        run: Run,
+        file: Callable[[str], Table | None] | None,
+    ) -> None:
+        self._run = run
+        self._database = database
+        self._file = file
+        counted = frozenset(map(str.casefold, request.expect))
+        self._context = ScriptContext(
+            database=database,
+            select=self._select,
+            changed_table=self._changed_table,
+            folder=folder,
+            parallelism=request.parallelism,
+            max_parallelism=request.max_parallelism,
+            # No change may be what the client expects of a table.
+            may_find_nothing=lambda table: request.allow_empty or table.casefold() in counted,
+            states=ChangedStates(folder),
+            operator_ids={one: one for one in database.operator_names},
+        )
+        self._changes = tuple(kind(self._context) for kind in CHANGES)
+        self._effects: list[Effect] = []
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """The effect of each statement, in order."""
+        return tuple(self._effects)
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits for the writer, in order."""
+        found = merged_edits(edit for one in self._changes for edit in one.edits())
+        # The uid of a new operator may be that of one that goes, or gets another.
+        return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator)))
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the savepoint stays as it is: rows that were found have the values that the statements give them."""
+        if any(effect.is_change for effect in self._effects):
+            return False
+        rows = self.changes(RowChanges)
+        return (
+            not any(True for one in self._changes if one is not rows for _ in one.edits()) and not rows.differ
+        )
+
+    @property
+    def warnings(self) -> tuple[RestoreWarning, ...]:
+        """What Flink may refuse in the rows that the script writes.
+
+        Raises:
+            QueryError: a jar says that it does.
+            ReaderError: a state that changes cannot be read.
+        """
+        changed = null_warnings(self._context.states, self._database.savepoint)
+        return (*changed, *self.changes(StateCreations).warnings)
+
+    @property
+    def against(self) -> tuple[SourceAgainst, ...]:
+        """The job that the new savepoint is for, as far as the source knows it: nothing if it has no operators."""
+        source, states = self._database.savepoint, self._context.states
+        if not source.operators:
+            return ()
+        ids = self._context.operator_ids
+        operators = {operator.operator_id: operator for operator in source.operators}
+        retyped = {
+            (now, states.names.get((one, number), operators[one].states[number].name))
+            for one, number in states.retyped
+            if (now := ids[one]) is not None
+        }
+        return (SourceAgainst(source, dict(ids), frozenset(retyped)),)
+
+    def changes(self, kind: type[ChangesT]) -> ChangesT:
+        """Return the changes of a class."""
+        return next(one for one in self._changes if isinstance(one, kind))
+
+    def apply(self, statement: Statement) -> None:
+        """Apply the next statement.
+
+        Raises:
+            QueryError: it means nothing, or is refused.
+        """
+        try:
+            self._effects.append(self._applied(statement))
+        except QueryError as error:
+            error.position = error.position or statement.position
+            raise
+
+    def verify(self, savepoint: Savepoint) -> None:
+        """Check that a new savepoint has the changes.
+
+        Raises:
+            UnwritableError: it has others.
+        """
+        for one in self._changes:
+            one.verify(savepoint)
+
+    def close(self) -> None:
+        """Release what the changes hold."""
+        for one in self._changes:
+            one.close()
+
+    def _applied(self, statement: Statement) -> Effect:
+        qualifier = statement.table[:-1]
+        if qualifier and qualifier[-1].casefold() != self._database.name.casefold():
+            raise InvalidQueryError(
+                f"expected a table of {self._database.name!r}, found one of {'.'.join(qualifier)!r}"
+            )
+        kind = type(statement)
+        for one in self._changes:
+            if kind in one.appliers and one.owns(statement.name):
+                return one.appliers[kind](statement)
+        raise InvalidQueryError(f"{statement.name!r} cannot be changed by this statement yet")
+
+    def _changed_table(self, name: str) -> Table | None:
+        # Those that take a table away come behind those that change its rows.
+        found = (one.table(name) for one in reversed(self._changes))
+        return next((table for table in found if table is not None), None)
+
+    @contextmanager
+    def _select(
+        self, select: Composition, tables: Mapping[str, Table] | None = None
+    ) -> Iterator[pa.RecordBatchReader]:
+        known = _ScriptTables(self._database.name, self._changed_table, tables or {}, self._file)
+        try:
+            with self._run(select.text, known) as reader:
+                yield reader
+        except QueryError as error:
+            error.position = error.position and select.position(error.position)
+            raise
+
+
+class _ScriptTables(SystemTables):
+    """The tables that a script has changed: a SELECT of the script reads them in place of the savepoint's."""
+
+    def __init__(
+        self,
+        database: str,
+        changed: Callable[[str], Table | None],
+        tables: Mapping[str, Table],
+        file: Callable[[str], Table | None] | None,
+    ) -> None:
+        self._qualifiers = ((), (database.casefold(),), ("flink", database.casefold()))
+        self._changed = changed
+        self._tables = tables
+        self._file = file
+
+    def file(self, path: str) -> Table | None:
+        return None if self._file is None else self._file(path)
+
+    def table(self, path: tuple[str, ...], databases: Sequence[str] | None) -> Table | None:
+        name = path[-1]
+        if path[:-1] not in self._qualifiers:
+            return None
+        if len(path) == 1 and name in self._tables:
+            return self._tables[name]
+        return self._changed(name)
+
+
+# Their edits come in this order. What is in state files is found by the ids of operators in the source: it is changed first.
+CHANGES: tuple[type[Changes], ...] = (
+    OffsetChanges,
+    RowChanges,
+    StateAlterations,
+    StateCreations,
+    OperatorChanges,
+)
+
 
 _NEW = "new"  # the name of a savepoint that is made from nothing, in its script
 # A savepoint may have a source of many thousand splits; people look at the first ones.

@@ -11,7 +11,7 @@ import pytest
 
 from catalog import Database, NoSuchTableError, Predicate, connect, diff_table
 from catalog.statetables import StatesTable
-from catalog.wide.table import WideTable
+from catalog.views import WideTable
 from readers import MissingFileError, Source
 from readers.formats.full.source import FullSource
 from readers.formats.heap.source import HeapSource

@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 
 from readers.compiled import ahead, identity, store
 from readers.compiled.kernel import Kernel
+from readers.decode.decoder import Page
 from readers.decode.machine import execute as machine
-from readers.decode.page import Page
 from readers.errors import ReaderError
+from readers.formats import inflight as channelstate
 from readers.formats.changelog import log as changelog
-from readers.formats.channelstate import layout as channelstate
 from readers.formats.full import layout as full
 from readers.formats.rocksdb.sst import blocks, checksums, compression
 from readers.formats.source import Selection

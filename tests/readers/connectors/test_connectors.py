@@ -14,10 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readers.connectors import cdc, cdcassigner, committer, files, kafka, kinesis, pulsar, sequences
-from readers.connectors.layout import Layout
-from readers.connectors.names import COORDINATOR_STATE, READER_STATE
-from readers.connectors.recoded import RecodedSerializer, recode
-from readers.connectors.recognition import LAYOUTS, recognised
+from readers.connectors.layout import COORDINATOR_STATE, READER_STATE, Layout
+from readers.connectors.recognition import LAYOUTS, RecodedSerializer, recode, recognised
 from readers.cursor import Cursor
 from readers.errors import ReaderError
 from readers.offsets import SCHEMA, source_offsets

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from readers.decode.columns import ColumnTree
-from readers.decode.decoder import Decoder
+from readers.decode.decoder import Decoder, Page
 from readers.decode.machine.blocks import BLOCK_ENTRIES
-from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import CorruptDataError
 from readers.serializers.primitives import StringSerializer

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from readers.decode import instructions as op
 from readers.decode.columns import ColumnTree
-from readers.decode.page import Page
+from readers.decode.decoder import Page
 from readers.decode.program import Program
-from readers.formats.composite.layout import composite_columns, emit_composite
+from readers.formats.composite import composite_columns, emit_composite
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.heap.layout import emit_heap, heap_columns
 from readers.formats.source import Selection
@@ -33,6 +33,7 @@ from readers.serializers.primitives import (
     StringSerializer,
     VoidNamespaceSerializer,
 )
+from readers.serializers.structs import TupleSerializer
 from readers.serializers.table.logicaltypes import RowType, timestamp_type
 from readers.serializers.table.rowdata import RowDataSerializer, TimestampDataSerializer
 from readers.serializers.temporal import (
@@ -41,7 +42,6 @@ from readers.serializers.temporal import (
     LocalDateTimeSerializer,
     SqlTimestampSerializer,
 )
-from readers.serializers.tuples import TupleSerializer
 from tests.support import encoders
 from tests.support.examples import examples
 from tests.support.paths import DATA

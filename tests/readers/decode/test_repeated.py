@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readers.decode.columns import ColumnTree
-from readers.decode.decoder import Decoder
-from readers.decode.page import Page
+from readers.decode.decoder import Decoder, Page
 from readers.decode.program import Program
 from readers.errors import CorruptDataError
 from readers.savepoint import Savepoint

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from readers.decode.page import Page
-from readers.formats.composite.source import CompositeSource
+from readers.decode.decoder import Page
+from readers.formats.composite import CompositeSource
 from readers.formats.entry import Entry, StateKind
 from readers.formats.source import Selection, StateName
 from readers.rows import state_schema

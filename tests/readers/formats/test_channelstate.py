@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readers.errors import CorruptDataError, ReaderError
-from readers.formats.channelstate.layout import InFlightRecords
-from readers.formats.channelstate.source import ChannelOpener
+from readers.formats.channelstate import ChannelOpener
 from readers.formats.entry import StateKind
+from readers.formats.inflight import InFlightRecords
 from readers.formats.opener import OpeningContext
 from readers.formats.source import Selection, Source
 from readers.metadata import (

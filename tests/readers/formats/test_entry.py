@@ -9,8 +9,7 @@ import pytest
 from readers import state_meta_info
 from readers.cursor import Cursor
 from readers.formats.entry import keyed_entry, operator_entry
-from readers.headers.keyed import read_keyed_header
-from readers.headers.operator import read_operator_header
+from readers.headers import read_keyed_header, read_operator_header
 from tests.support.paths import DATA
 
 HEADERS = DATA / "headers"

@@ -1,7 +1,7 @@
 """The table of openers: a format is one folder and one line.
 
 I want to add a format: touch `readers/metadata/model.py` (the class of its handle), `readers/metadata/handles.py` (a line: tag →
-function that reads the handle), `readers/formats/<format>/source.py` (a `Source` and its `Opener`), `readers/formats/opening.py` (a
+function that reads the handle), `readers/formats/<format>/source.py` (a `Source` and its `Opener`), `readers/formats/opener.py` (a
 line: role and class → opener) and `tools/support.py` (a line: its row in the list of what is read). Nothing else knows formats.
 
 The toy format of these tests is added so: entries of two longs, key and value, one after the other.
@@ -18,12 +18,11 @@ import pyarrow as pa
 import pytest
 
 import catalog
-from readers.decode.page import Page
+from readers.decode.decoder import Page
 from readers.decode.program import Program
 from readers.formats.entry import Entry, EntryLayout, StateKind
-from readers.formats.opener import Opener, OpeningContext
-from readers.formats.opening import OPENERS, opener_of
-from readers.formats.operatorstate.source import OperatorOpener
+from readers.formats.opener import OPENERS, Opener, OpeningContext, opener_of
+from readers.formats.operatorstate import OperatorOpener
 from readers.formats.source import HandleSource, Selection, Source, StateName
 from readers.metadata import (
     ByteStreamStateHandle,

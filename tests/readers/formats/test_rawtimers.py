@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from readers.errors import ReaderError
-from readers.formats.channelstate.layout import InFlightRecords
-from readers.formats.opener import OpeningContext
-from readers.formats.opening import opener_of
+from readers.formats.inflight import InFlightRecords
+from readers.formats.opener import OpeningContext, opener_of
 from readers.formats.source import Source
 from readers.metadata import (
     ByteStreamStateHandle,

@@ -22,8 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from readers.decode.decoder import Decoder
-from readers.decode.page import Page
+from readers.decode.decoder import Decoder, Page
 from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError, ReaderError, ReaderFailureError, UnsupportedSerializerError
 from readers.formats.entry import Entry, EntryLayout, StateKind
@@ -31,7 +30,7 @@ from readers.formats.full.source import FullSource
 from readers.formats.heap import entries as heapentries
 from readers.formats.heap.layout import HeapKeyGroupReader
 from readers.formats.heap.source import HeapSource
-from readers.formats.operatorstate.source import OperatorSource
+from readers.formats.operatorstate import OperatorSource
 from readers.formats.source import Selection, Source
 from readers.keygroups import operator_id_of
 from readers.metadata import KeyGroupsStateHandle, OperatorStreamStateHandle

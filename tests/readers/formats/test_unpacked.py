@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError, StorageError
-from readers.formats import unpacked
-from readers.formats.snappy import decompress
-from readers.formats.unpacked import unpack
+from readers.formats import snappy
+from readers.formats.snappy import decompress, unpack
 from readers.savepoint import Savepoint
 from tests.support.examples import examples
 from tests.support.paths import DATA
@@ -40,8 +39,8 @@ def cursor_at(data: bytes) -> Cursor:
 @pytest.fixture(autouse=True)
 def least_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """What would be some megabytes in memory is some kilobytes."""
-    monkeypatch.setattr(unpacked, "IN_MEMORY_BYTES", 200_000)
-    monkeypatch.setattr(unpacked, "_STRETCH_BYTES", 50_000)
+    monkeypatch.setattr(snappy, "IN_MEMORY_BYTES", 200_000)
+    monkeypatch.setattr(snappy, "_STRETCH_BYTES", 50_000)
 
 
 @settings(max_examples=examples(30))
@@ -119,7 +118,7 @@ def rows_of(savepoint: Path) -> list[str]:
 
 def test_key_groups_in_files_have_the_rows_of_those_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     in_memory = rows_of(COMPRESSED)
-    monkeypatch.setattr(unpacked, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(snappy, "IN_MEMORY_BYTES", 0)
 
     assert rows_of(COMPRESSED) == in_memory
     assert len(in_memory) > 100

@@ -24,12 +24,11 @@ from readers.errors import (
     UnsupportedSerializerError,
     UnsupportedVersionError,
 )
-from readers.formats.beginning import header_of
-from readers.headers.keyed import KeyedHeader, read_keyed_header
-from readers.headers.metainfo import BackendStateType, StateMetaInfo
-from readers.headers.operator import OperatorHeader, read_operator_header
+from readers.formats.streams import header_of
+from readers.headers import KeyedHeader, OperatorHeader, read_keyed_header, read_operator_header
 from readers.javaio import STREAM_HEADER, read_object
 from readers.metadata import read_metadata
+from readers.metainfo import BackendStateType, StateMetaInfo
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer, NullableSerializer
 from readers.serializers.kryo.serializer import KryoSerializer

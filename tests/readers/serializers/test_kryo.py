@@ -30,7 +30,7 @@ from readers.serializers.kryo.settings import (
     kryo_type,
 )
 from readers.serializers.primitives import IntSerializer, LongSerializer
-from readers.serializers.tuples import TupleSerializer
+from readers.serializers.structs import TupleSerializer
 from tests.support.single_values import decode, decode_columns, decode_one, serializer_of, vector, vectors_of
 
 VERSIONS = [KRYO_2_24, KRYO_5]

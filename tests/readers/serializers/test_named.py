@@ -11,7 +11,7 @@ from readers.serializers.containers import EnumSerializer
 from readers.serializers.named import BASIC_TYPES, serializer_named, type_named
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import IntSerializer, LongSerializer, StringSerializer
-from readers.serializers.tuples import RowSerializer
+from readers.serializers.structs import RowSerializer
 
 NAMES = st.recursive(
     st.sampled_from(sorted(BASIC_TYPES)),

@@ -18,8 +18,7 @@ from readers.formats.entry import Entry, StateKind
 from readers.serializers.containers import ListSerializer
 from readers.serializers.kryo.serializer import KryoSerializer, inform
 from readers.serializers.primitives import BytePrimitiveArraySerializer, StringSerializer
-from readers.serializers.protobuf.descriptors import FieldType, read_descriptors
-from readers.serializers.protobuf.serializer import ProtobufReader, ProtobufSerializer
+from readers.serializers.protobuf import FieldType, ProtobufReader, ProtobufSerializer, read_descriptors
 from readers.snapshots.reading import read_versioned
 from readers.stateinfo.file import read_state_info, state_info_text
 from readers.stateinfo.refinement import Knowledge

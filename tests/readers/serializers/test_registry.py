@@ -3,7 +3,7 @@
 "I want to add a type" touches
 
     readers/serializers/FAMILY.py          the serializer, and the line of its snapshot class in `SNAPSHOTS`
-    readers/snapshots/registry.py          for a new family: its line in `FAMILIES`
+    readers/snapshots/reading.py          for a new family: its line in `FAMILIES`
     readers/snapshots/{legacy,java}.py     for a type of before Flink 1.8: its config snapshot, its Java class
     tests/support/encoders.py              how a value is written, for the property tests
     tests/data/vectors                     values and snapshots that real Flink wrote
@@ -25,12 +25,10 @@ from readers import serializers
 from readers.cursor import Cursor
 from readers.errors import UnsupportedSerializerError
 from readers.serializers import values
-from readers.serializers.base import Serializer
+from readers.serializers.base import Serializer, Snapshot
 from readers.serializers.primitives import IntSerializer
-from readers.serializers.snapshot import Snapshot
-from readers.serializers.struct import MILLISECONDS, StructLayout, StructSerializer
-from readers.snapshots.reading import NESTED_MAGIC, read_versioned
-from readers.snapshots.registry import families, snapshot_body
+from readers.serializers.structs import MILLISECONDS, StructLayout, StructSerializer
+from readers.snapshots.reading import NESTED_MAGIC, families, read_versioned, snapshot_body
 from tests.support.encoders import utf
 from tests.support.single_values import decode_one
 

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readers.cursor import Cursor
-from readers.decode.outliers import Outlier
+from readers.decode.columns import Outlier
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.keygroups import hash_binary_row
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.containers import ListSerializer
 from readers.serializers.primitives import IntSerializer, LongSerializer, StringSerializer
+from readers.serializers.structs import ROW_KIND
 from readers.serializers.table.logicaltypes import (
     BIGINT,
     BOOLEAN,
@@ -50,7 +51,6 @@ from readers.serializers.table.rowdata import (
     RowDataSerializer,
     TimestampDataSerializer,
 )
-from readers.serializers.tuples import ROW_KIND
 from readers.snapshots.reading import read_versioned
 from tests.support.single_values import (
     decode,

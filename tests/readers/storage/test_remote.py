@@ -26,10 +26,10 @@ from readers.errors import (
 )
 from readers.metadata import FileStateHandle, RelativeFileStateHandle
 from readers.storage import remote
-from readers.storage.filecache import FileCache
 from readers.storage.filesystems import LocalFileSystem, Location, ReadCounter
 from readers.storage.location import SavepointLocation, StorageOptions, Stream
 from readers.storage.remote import Client, RemoteFileSystem, RemoteStream
+from readers.storage.temporary import FileCache
 from tests.support.examples import examples
 from tests.support.objectstore import (
     BUCKET,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readers.decode.page import Page
+from readers.decode.decoder import Page
 from readers.errors import CorruptDataError
-from readers.formats.composite.source import ComposedSource
+from readers.formats.composite import ComposedSource
 from readers.formats.entry import Entry, StateKind
 from readers.formats.source import Selection, StateName
 from readers.serializers.primitives import (

@@ -29,6 +29,7 @@ from readers.serializers.primitives import (
     StringValueSerializer,
     VoidNamespaceSerializer,
 )
+from readers.serializers.structs import EitherSerializer, RowSerializer, TupleSerializer
 from readers.serializers.table.logicaltypes import (
     BIGINT,
     TIME,
@@ -40,7 +41,6 @@ from readers.serializers.table.logicaltypes import (
 )
 from readers.serializers.table.rowdata import DecimalDataSerializer, RowDataSerializer
 from readers.serializers.temporal import DateSerializer, LocalTimeSerializer
-from readers.serializers.tuples import EitherSerializer, RowSerializer, TupleSerializer
 from tests.support.single_values import column_and_program, decode, decode_columns, page_of
 from writers import Encoded, Encoder, UnencodableTypeError, UnencodableValueError
 

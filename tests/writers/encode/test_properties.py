@@ -29,6 +29,7 @@ from readers.serializers.pojo import CLASS, PojoField, PojoSerializer
 from readers.serializers.primitives import IntPrimitiveArraySerializer, StringArraySerializer
 from readers.serializers.scala import OptionSerializer
 from readers.serializers.streaming import StreamElementSerializer
+from readers.serializers.structs import ROW_KIND, ROW_KINDS, EitherSerializer, RowSerializer, TupleSerializer
 from readers.serializers.table.logicaltypes import (
     BIGINT,
     BOOLEAN,
@@ -51,14 +52,13 @@ from readers.serializers.table.rowdata import (
     StringDataSerializer,
     TimestampDataSerializer,
 )
-from readers.serializers.tuples import ROW_KIND, ROW_KINDS, EitherSerializer, RowSerializer, TupleSerializer
 from tests.support.encoders import KINDS
 from tests.support.single_values import column_and_program, page_of
 from tools.roundtrip import loss_of
 from writers import Encoder
 from writers.encode import encoder
-from writers.encode.losses import equal_values_loss
-from writers.encode.machine import execute as machine
+from writers.encode.fitting import equal_values_loss
+from writers.encode.machine.execute import execute
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 # What `java.time` and the column of nanoseconds both have.
@@ -254,7 +254,7 @@ class Guarded:
 
     def __init__(self) -> None:
         self.runs = 0
-        self._execute = machine.execute
+        self._execute = execute
 
     def execute(self, *arguments: Any) -> None:
         self.runs += 1
@@ -284,7 +284,7 @@ def test_no_instruction_writes_more_than_the_room_that_it_asks_for(
     guarded = Guarded()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "execute", guarded.execute)
+        patch.setattr(encoder, "execute", guarded.execute)
         patch.setattr(encoder, "_grown", _no_more)
         patch.setattr(encoder, "_LEAST_BYTES", 0)
         patch.setattr(encoder, "_INITIAL_ROW_BYTES", 0)

@@ -9,9 +9,9 @@ import pytest
 from readers.decode.decoder import Decoder
 from tests.support.single_values import column_and_program, page_of, serializer_of, vectors
 from writers import Encoder, UnencodableTypeError
-from writers.encode.losses import equal_values_loss
+from writers.encode.fitting import equal_values_loss
 
-# Flink wrote other bytes for the same value: see `writers/encode/losses.py`.
+# Flink wrote other bytes for the same value: see `writers/encode/fitting.py`.
 OTHER_BYTES = {"0000000501": "00000002", "00000005fffffffffb": "00000007fe796000000000"}
 
 VALUES = [

@@ -17,8 +17,7 @@ from readers.serializers.primitives import IntSerializer, LongSerializer, String
 from tests.readers.serializers.test_kryo import CLASSES
 from tests.support.single_values import decode_one, serializer_of, vector
 from writers import RefusedEditError, UnencodableValueError, WriterError, needed_type
-from writers.kryo.typed import typed_reader
-from writers.kryo.upgrade import KryoValues
+from writers.kryo.upgrade import KryoValues, typed_reader
 
 NAMES = ["Kryo Gk", "Kryo Gk2", "Kryo Object holding assorted", "Kryo Object assorted 2"]
 SETTINGS = KryoSettings(version=KRYO_2_24)

@@ -32,10 +32,10 @@ from readers import (
     word,
 )
 from writers.encode.machine import frames, statuses, temporal
-from writers.encode.machine import registers as reg
-from writers.encode.machine.cases import CASE_TAG, CASE_TARGET, find_case, find_constant, is_text
-from writers.encode.machine.frames import frame, set_frame
-from writers.encode.machine.items import (
+from writers.encode.machine import state as reg
+from writers.encode.machine.state import (
+    CASE_TAG,
+    CASE_TARGET,
     CURSOR,
     DATA,
     DATA_END,
@@ -43,16 +43,33 @@ from writers.encode.machine.items import (
     VALUES,
     advance,
     byte_of,
+    find_case,
+    find_constant,
+    frame,
     get_field,
     is_null,
+    is_text,
+    register,
     set_field,
+    set_frame,
+    set_register,
     skip_item,
     text_bounds,
 )
-from writers.encode.machine.numbers import bytes_of_128, put_128, put_decimal_text
-from writers.encode.machine.registers import register, set_register
-from writers.encode.machine.temporal import civil_from_days, floor_divide, split_millis
-from writers.encode.machine.text import MAX_UTF_BYTES, copy_bytes, put_char, put_string, put_utf, put_varint
+from writers.encode.machine.values import (
+    MAX_UTF_BYTES,
+    bytes_of_128,
+    civil_from_days,
+    copy_bytes,
+    floor_divide,
+    put_128,
+    put_char,
+    put_decimal_text,
+    put_string,
+    put_utf,
+    put_varint,
+    split_millis,
+)
 from writers.encode.program import CHOOSE, REFUSE, REQUIRED, RESERVED
 
 _MIN_I8 = -(2**63)

@@ -16,8 +16,7 @@ for certain what the bytes mean it raises `NotReadHereError`, and RocksDB reads 
     kept.py         files of two instances: what both need is read once
 """
 
-from readers.formats.rocksdb.sst.files import Directory, Files, TableBytes
-from readers.formats.rocksdb.sst.kept import KeptFiles, KeptRanges
+from readers.formats.rocksdb.sst.files import Directory, Files, KeptFiles, KeptRanges, TableBytes
 from readers.formats.rocksdb.sst.lockstep import differing
 from readers.formats.rocksdb.sst.manifest import DataFile, NotReadHereError
 from readers.formats.rocksdb.sst.scan import (

@@ -57,9 +57,7 @@ from __future__ import annotations
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
 from readers.decode.loads import load_le_i4, load_le_i8, load_u1, store_1, store_8
-from readers.formats.rocksdb.sst.blocks import entries_length, entry_header
-from readers.formats.rocksdb.sst.checksums import NO_CHECKSUM, block_checksum
-from readers.formats.rocksdb.sst.compression import (
+from readers.formats.rocksdb.sst.blocks import (
     LZ4,
     LZ4HC,
     NONE,
@@ -68,8 +66,11 @@ from readers.formats.rocksdb.sst.compression import (
     ZSTD,
     decompress_lz4,
     decompress_snappy,
+    entries_length,
+    entry_header,
     plain_length,
 )
+from readers.formats.rocksdb.sst.checksums import NO_CHECKSUM, block_checksum
 from readers.formats.rocksdb.sst.words import compare_bytes, copy_words
 
 # The fields of a cursor.

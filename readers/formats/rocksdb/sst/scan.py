@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.rocksdb.sst import merge
-from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES, Keys
-from readers.formats.rocksdb.sst.compression import decompress_elsewhere
+from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES, Keys, decompress_elsewhere
 from readers.formats.rocksdb.sst.files import Files
 from readers.formats.rocksdb.sst.manifest import DataFile, Manifest, NotReadHereError, read_manifest
 from readers.formats.rocksdb.sst.table import IndexBlocks, Table, TableFile, read_table

@@ -30,20 +30,24 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError
-from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES, Keys, block_pairs, index_handles
-from readers.formats.rocksdb.sst.checksums import CHECKSUMS, block_checksum
-from readers.formats.rocksdb.sst.compression import (
+from readers.formats.rocksdb.sst.blocks import (
     LZ4,
     LZ4HC,
     NONE,
+    SEQUENCE_BYTES,
     SNAPPY,
+    TRAILER_BYTES,
     ZLIB,
     ZSTD,
+    Keys,
+    block_pairs,
     decompress_elsewhere,
     decompress_lz4,
     decompress_snappy,
+    index_handles,
     plain_length,
 )
+from readers.formats.rocksdb.sst.checksums import CHECKSUMS, block_checksum
 from readers.formats.rocksdb.sst.files import Files
 from readers.formats.rocksdb.sst.manifest import COMPARATOR, DataFile, NotReadHereError
 from readers.formats.rocksdb.sst.words import SLACK_BYTES

@@ -21,36 +21,28 @@ from readers import ReaderError, load_machine
 from service.base import settings
 from service.base.errors import InvalidRequestError
 from service.base.settings import UNLIMITED
-from service.doors.cli.compile import log_compilation
-from service.doors.cli.options import BY_PATH, add_options, request_of
-from service.doors.cli.outcome import WrongUsageError, ended
-from service.doors.cli.output import screen_width
+from service.doors.cli.output import ProgressLine, WrongUsageError, ended, log_compilation, screen_width
 from service.doors.cli.parser import QUERY_SETTINGS, add_names, add_no_cache
-from service.doors.cli.progress import ProgressLine
 from service.doors.cli.sources import cache_of, catalog_of
+from service.doors.cli.task import BY_PATH, add_options, request_of
 from service.query.encode import printable
 from service.query.engines.registry import open_engines
 from service.query.running.session import Session
 from service.tasks.task import JUDGED, Context
-from service.tasks.test.errors import InvalidRulesError
-from service.tasks.test.files import SUFFIXES
-from service.tasks.test.markup import junit_text
-from service.tasks.test.results import KEPT, SavepointResult
-from service.tasks.test.rules import Severity
-from service.tasks.test.selection import Subject
-from service.tasks.test.standard import standard_text
+from service.tasks.test.rules import SUFFIXES, InvalidRulesError, Severity, standard_text
+from service.tasks.test.running import KEPT, SavepointResult, Subject
 from service.tasks.test.testing import (
     Brought,
     RunReport,
     Testing,
     TestRequest,
+    junit_text,
     prepared,
     rules_of,
+    savepoint_lines,
     subjects_of,
 )
-from service.tasks.test.text import savepoint_lines
-from service.tasks.test.watching import Watch
-from service.tasks.test.webhook import Notices, Webhook, WebhookError, webhook_of
+from service.tasks.test.watching import Notices, Watch, Webhook, WebhookError, webhook_of
 
 _STDOUT = "-"
 # Rules are files, and savepoints are paths.
@@ -58,7 +50,7 @@ _IN_FILES = BY_PATH | {"rules"}
 
 
 def main(options: Namespace) -> int:
-    """Test, show what was found, and return the exit code of `service.tasks.test.results`."""
+    """Test, show what was found, and return the exit code of `service.tasks.test.running`."""
     if options.print_standard:
         print(standard_text().rstrip())
         return KEPT

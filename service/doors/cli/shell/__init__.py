@@ -1,6 +1,6 @@
 """`savepointdb PATH`: the shell. Statements and commands from a terminal or a pipe; answers as `savepointdb query` shows them.
 
-shell.py        the arguments of the command; choose between terminal and pipe
+shell.py        the arguments of the command
 terminal.py     a terminal: the prompt, its keys, what is shown before the first statement
 opening.py      the savepoints, opened while the prompt is already there
 banner.py       what is said of them first

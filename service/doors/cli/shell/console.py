@@ -1,6 +1,10 @@
 """Statements and commands over savepoints that are open together, one after the other.
 
 The first one that fails ends its text, because what follows it may rest on it.
+
+What the shell says first of the savepoints that it has opened.
+
+The statements of a pipe or a file: one after the other, until one fails. Their answers are those of `savepointdb query`.
 """
 
 from __future__ import annotations
@@ -11,29 +15,36 @@ import re
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from catalog import Catalog
-from service.base.errors import Position, QueryError
+from catalog import Catalog, CatalogError, Database
+from readers import ReaderError
+from service.base.errors import Position, QueryError, query_error_of
 from service.base.settings import UNLIMITED, settings_of
-from service.doors.cli.outcome import INTERRUPTED, OK, WrongUsageError, ended, unexpected
-from service.doors.cli.output import ROWS_ON_SCREEN, output_format
+from service.doors.cli.output import (
+    INTERRUPTED,
+    OK,
+    ROWS_ON_SCREEN,
+    WrongUsageError,
+    ended,
+    output_format,
+    unexpected,
+)
 from service.doors.cli.parser import dialect_of
 from service.doors.cli.query import queries_of, show_answer
 from service.doors.cli.shell.dotcommands import run_command
 from service.doors.cli.shell.statements import command_of, lines_of, statements_of
-from service.doors.cli.shell.taskcommands import ReportedError
-from service.doors.cli.shell.view import View
+from service.doors.cli.shell.taskcommands import ReportedError, View
 from service.doors.cli.sources import cache_of, catalog_of
-from service.query.encode import counted, printable
+from service.query.encode import counted, dated, printable
 from service.query.running.request import QueryRequest
 from service.query.running.session import Session
-from service.query.sql.parser import DIALECT
-from service.query.sql.schemas.named import schema_called
+from service.query.sql.schemas import schema_called
+from service.query.sql.text import DIALECT
 from service.tasks.saved.store import SavedQueries
 from service.tasks.write.localfiles import LocalTables
 
@@ -341,3 +352,50 @@ def _line(text: str, start: int, first: int) -> int:
 def _in_column(text: str, start: int, part: str) -> str:
     """Return a part of a text behind as many blanks as stand before it on its line."""
     return " " * (start - (text.rfind("\n", 0, start) + 1)) + part
+
+
+def banner_of(console: Console) -> str:
+    """Return a line or two: the database, its age, its job, how many tables it has, and how many other databases there are."""
+    return "\n".join(_lines(console))
+
+
+def _lines(console: Console) -> Iterator[str]:
+    name = console.view.database
+    if name is None:
+        yield f"{counted(len(console.catalog.databases), 'database')}: .database NAME chooses one, .databases lists them"
+        return
+    try:
+        owner = schema_called(console.catalog, name).database
+        facts = list(_facts(owner)) if isinstance(owner, Database) else []
+        facts.append(counted(len(owner.tables), "table"))
+    except (CatalogError, ReaderError) as error:
+        facts = [f"cannot be read: {printable(query_error_of(error).message)}"]
+    yield f"{printable(name)}: {', '.join(facts)}"
+    others = len(console.catalog.databases) - 1
+    if others > 0:
+        yield f"{counted(others, 'other database')}: .database NAME chooses one, .databases lists them"
+    latest = console.catalog.latest
+    for one in () if latest is None or latest.database.name != name else latest.skipped:
+        message = "" if one.error is None else f": {query_error_of(one.error).message}"
+        yield f"{printable(one.name)} is newer, and cannot be read{printable(message)}"
+
+
+def _facts(database: Database) -> Iterator[str]:
+    kind = (database.kind or "savepoint or checkpoint").lower()
+    yield f"{kind} {database.checkpoint_id}"
+    if database.created_at is not None:
+        yield dated(database.created_at)
+    if database.job.title:
+        yield f"job {printable(database.job.title)}"
+
+
+def run_pipe(options: Namespace) -> int:
+    """Run the statements of standard input; return the exit code of the first that fails."""
+    code = OK
+
+    def run(options: Namespace) -> None:
+        nonlocal code
+        with closing(Console(options, is_terminal=False)) as console:
+            code = console.run(lines_of(sys.stdin, "standard input"))
+
+    return ended(run, options) or code

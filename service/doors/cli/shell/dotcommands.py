@@ -14,17 +14,15 @@ from pathlib import Path
 from typing import Protocol
 
 from catalog.errors import near_names
-from service.doors.cli.outcome import WrongUsageError
-from service.doors.cli.output import write_lines
+from service.doors.cli.output import WrongUsageError, write_lines
 from service.doors.cli.parser import DIALECTS, FORMATS
 from service.doors.cli.query import named_values
 from service.doors.cli.shell import taskcommands
 from service.doors.cli.shell.statements import command_of
 from service.query.encode import printable
 from service.query.engines import registry
-from service.query.sql.edits import quoted
-from service.query.sql.literals import text_constant
-from service.query.sql.schemas.named import schema_called
+from service.query.sql.schemas import schema_called
+from service.query.sql.text import quoted, text_constant
 
 
 class Console(taskcommands.Console, Protocol):

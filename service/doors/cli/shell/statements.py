@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from service.doors.cli.outcome import WrongUsageError
+from service.doors.cli.output import WrongUsageError
 from service.query.encode import printable
 
 _MARK = re.compile(r"""--|/\*|;|(?<![\w$])\$(?:[^\W\d]\w*)?\$|(?<![\w$])[eE]'|['"`]""")

@@ -1,4 +1,15 @@
-"""The shell at a terminal: the prompt and its keys.
+"""The statements of earlier days: a file in the user's state folder, which nobody else may read, because values in statements are data.
+
+    $XDG_STATE_HOME/savepointdb/history, or ~/.local/state/savepointdb/history
+
+An entry is the lines of one input, each behind a `+`, and a line with a `#` before them, as prompt_toolkit's own files have them. A
+statement behind a blank is kept nowhere.
+
+The savepoints of a shell, opened by a thread while the prompt is already there.
+
+Arrow, DuckDB and the readers take longer to load than a person takes to read the first line: this module imports none of them.
+
+The shell at a terminal: the prompt and its keys.
 
 | key | does |
 |---|---|
@@ -17,21 +28,168 @@ import asyncio
 import contextlib
 import io
 import os
+import sys
+import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from service.base.version import installed_version
-from service.doors.cli.shell.history import PrivateHistory, history_path
-from service.doors.cli.shell.opening import Opening
 from service.doors.cli.shell.statements import command_of, statements_of
+
+if TYPE_CHECKING:
+    from service.doors.cli.shell.console import Console
+
+
+# Of a larger file the older half is left out.
+_MOST_BYTES = 4 << 20
+
+
+def history_path() -> Path:
+    """Return the file of the user's statements."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    return folder / "savepointdb" / "history"
+
+
+class PrivateHistory(History):
+    """Statements in a file with mode 0600. Where it cannot be read or written, they last as long as the shell.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Return the statements, the latest first."""
+        try:
+            content = self._path.read_bytes()
+            if len(content) > _MOST_BYTES:
+                content = content[len(content) - _MOST_BYTES // 2 :].partition(b"\n# ")[2]
+                self._write(content, os.O_TRUNC)
+        except OSError:
+            return []
+        return reversed(list(_entries(content.decode(errors="replace"))))
+
+    def store_string(self, string: str) -> None:
+        """Add a statement to the file."""
+        lines = "".join(f"+{line}\n" for line in string.split("\n"))
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._write(f"\n# \n{lines}".encode(errors="replace"), os.O_APPEND)
+        except OSError:
+            # A home that nobody can write to is no reason to end.
+            return
+
+    def append_string(self, string: str) -> None:
+        """Add a statement, unless a blank stands before it or it is the one before."""
+        if not string[:1].isspace() and self.get_strings()[-1:] != [string]:
+            # It calls `store_string`.
+            super().append_string(string)
+
+    def _write(self, content: bytes, how: int) -> None:
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | how, 0o600)
+        try:
+            # A file that was there may have had another mode.
+            os.fchmod(file, 0o600)
+            os.write(file, content)
+        finally:
+            os.close(file)
+
+
+def _entries(text: str) -> Iterator[str]:
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if line.startswith("+"):
+            lines.append(line[1:])
+        elif lines:
+            yield "\n".join(lines)
+            lines = []
+    if lines:
+        yield "\n".join(lines)
+
+
+class Opening:
+    """Opens the savepoints of a command line.
+
+    Args:
+        options: the parsed command line.
+        on_ready: called by the thread once they are open, or cannot be opened.
+        on_banner: called by the thread with what the shell says of them.
+    """
+
+    def __init__(
+        self, options: Namespace, on_ready: Callable[[], None], on_banner: Callable[[str], None]
+    ) -> None:
+        self._options = options
+        self._on_ready = on_ready
+        self._on_banner = on_banner
+        self._console: Console | None = None
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="opening", daemon=True)
+
+    def begin(self) -> None:
+        """Start the thread, once."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    @property
+    def database(self) -> str | None:
+        """The database of tables that name none; None before the savepoints are open."""
+        return None if self._console is None else self._console.view.database
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error that kept the savepoints from being opened; None if there is none."""
+        return self._error
+
+    def console(self) -> Console:
+        """Return the console; wait until it is open.
+
+        Raises:
+            BaseException: what kept the savepoints from being opened.
+        """
+        self.begin()
+        self._ended.wait()
+        if self._console is None:
+            assert self._error is not None
+            raise self._error
+        return self._console
+
+    def close(self) -> None:
+        """Close the engines of what is open."""
+        if self._console is not None:
+            self._console.close()
+
+    def _run(self) -> None:
+        try:
+            if "pandas" not in sys.modules:
+                arrow = import_module("service.base.machine")
+                arrow.load_without_pandas()
+                arrow.load_parts_later()
+            module = import_module("service.doors.cli.shell.console")
+            self._console = module.Console(self._options, is_terminal=True)
+        except BaseException as error:  # the thread that waits raises it
+            self._error = error
+        finally:
+            self._ended.set()
+            self._on_ready()
+        if self._console is not None:
+            self._on_banner(import_module("service.doors.cli.shell.console").banner_of(self._console))
+
 
 _NAME = "savepointdb"
 _LONGEST_NAME = 32
@@ -112,7 +270,7 @@ class Terminal:
             self._opening.console()
             action()
 
-        code = import_module("service.doors.cli.outcome").ended(run, self._options)
+        code = import_module("service.doors.cli.output").ended(run, self._options)
         return int(code)
 
     def _message(self) -> str:

@@ -11,7 +11,7 @@ from service.doors.http.api.state import ServiceState, State, Visible
 from service.doors.http.api.triggers import LiveEntry, live_entry
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
-from service.query.running.origin import sendable
+from service.query.running.request import sendable
 
 router = APIRouter(prefix="/api/jobs", tags=["catalog"], responses=FAILURES)
 

@@ -10,8 +10,8 @@
 | `/db?sql=…`, `/db/{database}?sql=…` | rows of a statement |
 
 Each may end in a format: `.json`, `.jsonl`, `.csv`, `.arrow`, `.parquet`. A browser that opens one without a format gets the page
-(`service.doors.page.opening`), which shows what is at the address. A link becomes a statement, and `service.doors.http.api.answers`
-answers it as `POST /api/query`. A link whose rows cannot change has an ETag (`service.doors.http.api.linktags`).
+(`service.doors.page.router`), which shows what is at the address. A link becomes a statement, and `service.doors.http.api.answers`
+answers it as `POST /api/query`. A link whose rows cannot change has an ETag (`service.doors.http.api.linkanswers`).
 """
 
 from __future__ import annotations
@@ -56,10 +56,8 @@ from service.doors.http.api.state import ServiceState, State, Visible
 from service.doors.http.auth.gate import Caller
 from service.query.encode import FORMATS, Format, split_suffix
 from service.query.running.run import example_of
-from service.query.sql.edits import quoted
-from service.query.sql.literals import condition_of, text_constant
-from service.query.sql.parser import parsed, too_deep
 from service.query.sql.resolver import Resolver
+from service.query.sql.text import condition_of, parsed, quoted, text_constant, too_deep
 
 router = APIRouter(tags=["links"])
 

@@ -32,7 +32,7 @@ from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody, error_body
 from service.doors.operations.logs import audit_kill
 from service.query.running.run import QueryState
-from service.query.serving.history import QueryRecord
+from service.query.serving.query import QueryRecord
 
 router = APIRouter(prefix="/api/queries", tags=["query"], responses=FAILURES)
 

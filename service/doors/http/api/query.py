@@ -23,8 +23,8 @@ from service.doors.http.errors import EXPECTED, on_error
 from service.query.encode import Format
 from service.query.engines.registry import AUTO, Role, choices_text, local_engine, titles_of
 from service.query.running.request import QueryRequest
-from service.query.sql.parser import DIALECT
-from service.query.sql.tablefunctions import FLINK
+from service.query.sql.schemas import FLINK
+from service.query.sql.text import DIALECT
 from service.tasks.saved.parameters import with_values
 
 # The history of queries keeps the User-Agent, which may have any length.

@@ -34,8 +34,8 @@ from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_saved
 from service.doors.served import Served
 from service.query.encode import FORMATS, split_suffix
-from service.query.running.origin import sendable
-from service.query.sql.parser import DIALECT
+from service.query.running.request import sendable
+from service.query.sql.text import DIALECT
 from service.tasks.saved.parameters import InvalidParameterError
 from service.tasks.saved.query import SavedQuery, parameter, saved_query
 

@@ -32,7 +32,7 @@ from service.tasks.write.offsets import OffsetChange
 from service.tasks.write.request import WriteRequest
 from service.tasks.write.serving.targets import target_of
 from service.tasks.write.serving.task import WriteProgress
-from service.tasks.write.serving.write import WriteOrder, WriteRecord
+from service.tasks.write.serving.writes import WriteOrder, WriteRecord
 from service.tasks.write.statements.script import statements_of
 from writers import FilesMode, Summary
 

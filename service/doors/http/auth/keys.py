@@ -25,8 +25,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from service.base.machine import write_whole
 from service.base.principal import Principal, Source, checked_grants
-from service.base.process.files import write_whole
 
 PREFIX = "spdb_"
 VERSION = 1

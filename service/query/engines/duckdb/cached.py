@@ -21,8 +21,7 @@ import pyarrow as pa
 from fsspec import AbstractFileSystem
 
 from catalog.cache.states import CacheFile
-from service.query.sql.edits import quoted
-from service.query.sql.literals import text_constant
+from service.query.sql.text import quoted, text_constant
 
 _PROTOCOL = "savepointdb-cache"
 _NAME_BYTES = 16

@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 from catalog import PlannedTable, Scan
 from catalog.scan import ScanCounter
 from readers import TemporaryFolder
+from service.base import machine
 from service.base.errors import (
     EngineError,
     EngineUnavailableError,
@@ -39,7 +40,6 @@ from service.base.errors import (
     QueryError,
     query_error_of,
 )
-from service.base.process import machine
 from service.base.settings import InvalidSettingError, Settings
 from service.query.encode.formats import decoded, decoded_schema
 from service.query.engines.duckdb.errors import statement_error_of
@@ -54,11 +54,11 @@ from service.query.engines.duckdb.guard import (
 from service.query.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.query.engines.engine import Engine, Execution, Progress
 from service.query.engines.parallel import SplitCount, read_splits
-from service.query.sql.flink.macros import MACROS as FLINK_MACROS
-from service.query.sql.flink.macros import PREFIX as FLINK_PREFIX
-from service.query.sql.literals import text_constant
 from service.query.sql.plan import Plan, TableReference, unread_files
-from service.query.sql.trino.macros import MACROS, PREFIX
+from service.query.sql.text import text_constant
+from service.query.sql.translation.macros import FLINK_MACROS as FLINK_MACROS
+from service.query.sql.translation.macros import FLINK_PREFIX as FLINK_PREFIX
+from service.query.sql.translation.macros import MACROS, PREFIX
 
 if TYPE_CHECKING:
     from service.query.engines.duckdb.cached import CachedFiles, OpenCacheFile

@@ -28,7 +28,7 @@ from service.base.errors import (
     without_folders,
 )
 from service.query.sql.plan import Plan
-from service.query.sql.trino.macros import sentence_of
+from service.query.sql.translation.macros import sentence_of
 
 _MISSING_COLUMN = re.compile(
     r'(?:Referenced column|does not have a column named) "(?P<name>(?:[^"]|"")+)"'

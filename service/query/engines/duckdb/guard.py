@@ -38,10 +38,15 @@ from service.base.errors import (
     QuerySyntaxError,
     without_folders,
 )
-from service.query.sql.allowlist import is_allowed_function, is_allowed_table_function
-from service.query.sql.parser import generated
-from service.query.sql.plan import Plan, PredicateGrounds, TableReference
-from service.query.sql.types import is_kept
+from service.query.encode.formats import is_kept
+from service.query.sql.plan import (
+    Plan,
+    PredicateGrounds,
+    TableReference,
+    is_allowed_function,
+    is_allowed_table_function,
+)
+from service.query.sql.text import generated
 
 _Node = dict[str, Any]
 # What only shows how a function was written.

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from service.query.sql.edits import quoted
-from service.query.sql.literals import text_constant
+from service.query.encode.formats import Column
 from service.query.sql.plan import TableReference
-from service.query.sql.types import Column
+from service.query.sql.text import quoted, text_constant
 
 if TYPE_CHECKING:
     from service.query.engines.duckdb.cached import CachedFiles, OpenCacheFile

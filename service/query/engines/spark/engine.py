@@ -40,6 +40,7 @@ from service.base.errors import (
     without_folders,
 )
 from service.base.settings import Settings
+from service.query.encode.formats import Column
 from service.query.engines.duckdb.guard import is_meant
 from service.query.engines.engine import Cluster, Engine, Execution, Progress
 from service.query.engines.spark.connect import ConnectSessions
@@ -61,9 +62,8 @@ from service.query.engines.spark.expressions.aggregates import AVERAGE
 from service.query.engines.spark.jvm import JvmSessions
 from service.query.engines.spark.sessions import Sessions, SparkSettings, spark_settings
 from service.query.engines.spark.sql import SparkQuery, spark_query
-from service.query.sql.parser import generated
 from service.query.sql.plan import Plan, ReadStatement, TableReference
-from service.query.sql.types import Column
+from service.query.sql.text import generated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

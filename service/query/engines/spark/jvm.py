@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from service.base import machine
 from service.base.errors import EngineUnavailableError
-from service.base.process import machine
 from service.query.engines.spark.packages import package_folders, write_packages
 from service.query.engines.spark.sessions import (
     DUCKDB_GOES_ON,

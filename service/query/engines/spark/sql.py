@@ -17,6 +17,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
 from service.base.errors import InvalidQueryError, NotOnSparkError
+from service.query.encode.formats import sql_type
 from service.query.engines.spark.expressions import aggregates, casts, conditions, terms, texts
 from service.query.engines.spark.expressions.aggregates import AVERAGE, has_aggregate, has_map, is_narrow
 from service.query.engines.spark.expressions.conditions import ordered, truth
@@ -31,7 +32,6 @@ from service.query.engines.spark.partial import (
     row_by_row,
 )
 from service.query.engines.spark.types import HUGEINT, Term, common_type, is_nested
-from service.query.sql.types import sql_type
 
 Columns = list[tuple[str, pa.DataType]]
 

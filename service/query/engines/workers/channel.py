@@ -13,7 +13,7 @@ The contents of frames between the server and its workers.
 | frame | from | content |
 |---|---|---|
 | RUN | server | the plan with its planned scans, pickled |
-| READ | server | a scan and the short statement over it, pickled (`service.query.engines.scan.work`) |
+| READ | server | a scan and the short statement over it, pickled (`service.query.engines.engine`) |
 | CANCEL | server | nothing |
 | RETIRE | server | nothing: no task follows; the worker writes what it has for the cache and ends |
 | COLUMNS | worker | JSON: `[[name, type], …]` |
@@ -45,10 +45,9 @@ import pyarrow as pa
 from catalog import PlannedTable
 from catalog.scan import ANYTHING
 from service.base.errors import MemoryExceededError, Position, QueryError
-from service.query.engines.engine import Progress
-from service.query.engines.scan.work import ScanWork
+from service.query.encode.formats import Column
+from service.query.engines.engine import Progress, ScanWork
 from service.query.sql.plan import Plan, UnreadFile
-from service.query.sql.types import Column
 
 _HEADER = struct.Struct(">BI")
 MAX_FRAME_BYTES = 256 << 20

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from catalog import CatalogError
 from readers import ReaderError
+from service.base import machine
 from service.base.errors import (
     ConditionsDifferError,
     QueryCancelledError,
@@ -19,11 +20,9 @@ from service.base.errors import (
     WorkerLostError,
     query_error_of,
 )
-from service.base.process import machine
 from service.base.settings import Settings
-from service.query.engines.engine import Engine, Execution, Progress
+from service.query.engines.engine import Engine, Execution, Progress, ScanWork
 from service.query.engines.registry import local_engine
-from service.query.engines.scan.work import ScanWork
 from service.query.engines.workers.channel import (
     Answer,
     ChannelClosedError,

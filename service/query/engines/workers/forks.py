@@ -127,7 +127,7 @@ class ForkServer:
         lifeline, self._lifeline = os.pipe()
         try:
             self._process = start_process(
-                "service.query.engines.workers.forkserver", control.fileno(), lifeline, stdin=subprocess.PIPE
+                "service.query.engines.workers.worker", control.fileno(), lifeline, stdin=subprocess.PIPE
             )
         except OSError as error:
             self._control.close()
@@ -235,7 +235,7 @@ def start_process(
 _PROGRAM = """
 import gc
 gc.disable()
-from service.base.process.arrow import load_without_pandas
+from service.base.machine import load_without_pandas
 load_without_pandas()
 import {0} as module
 gc.enable()

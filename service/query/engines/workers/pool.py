@@ -26,8 +26,8 @@ import threading
 from time import monotonic
 
 from readers import missing_units
+from service.base import machine
 from service.base.errors import EngineUnavailableError
-from service.base.process import machine
 from service.base.settings import Settings, bytes_of
 from service.query.engines.workers.forks import ForkServer, WorkerProcess
 

@@ -16,8 +16,7 @@ import threading
 from readers import COMPILED_UNITS as READER_UNITS
 from readers import compile_all, missing_units
 from service.query.engines.workers.forks import start_process
-from service.query.engines.workers.forkserver import end_with
-from service.query.engines.workers.worker import yield_to_the_server
+from service.query.engines.workers.worker import end_with, yield_to_the_server
 from writers import COMPILED_UNITS
 
 # The workers compile those of the readers.

@@ -33,9 +33,8 @@ from service.query.engines.workers.channel import Channel, ChannelClosedError, E
 from service.query.engines.workers.worker import limit_memory, yield_to_the_server
 from service.query.running.session import Session
 from service.tasks.task import Context
-from service.tasks.write.progress import TargetSize, temporary_bytes
 from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask
-from service.tasks.write.writing import Writing, with_new_source
+from service.tasks.write.writing import TargetSize, Writing, temporary_bytes, with_new_source
 
 _REPORT_S = 0.1
 # A process that cannot unwind is ended by the kernel.

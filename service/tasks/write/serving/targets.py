@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.naming import Root, database_name, labelled
+from catalog.references import Root, database_name, labelled
 from readers import METADATA_FILE_NAME, ReaderError, given_location
 from service.base.errors import ConflictError, ForbiddenError, InvalidRequestError
 from service.base.settings import InvalidSettingError

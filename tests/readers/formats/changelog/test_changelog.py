@@ -18,8 +18,7 @@ from readers.errors import CorruptDataError, ReaderError
 from readers.formats.changelog.log import plain_stream, read_change_set
 from readers.formats.changelog.source import ChangelogSource
 from readers.formats.entry import StateKind
-from readers.formats.opener import OpeningContext
-from readers.formats.opening import opener_of
+from readers.formats.opener import OpeningContext, opener_of
 from readers.formats.source import Selection, StateName
 from readers.keygroups import hash_string, key_group_of
 from readers.metadata import (

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readers.errors import CorruptDataError, ReaderError
-from readers.formats import unpacked
+from readers.formats import snappy
+from readers.formats.full import layout
 from readers.formats.full import layout as full
-from readers.formats.full import lookup
-from readers.formats.full.lookup import LookupTarget, Search, in_rounds
+from readers.formats.full.layout import LookupTarget, Search, in_rounds
+from readers.formats.snappy import UnpackedWindows
 from readers.formats.source import Selection
-from readers.formats.unpacked import UnpackedWindows
 from readers.jsontext import json_text
 from readers.states import State
 from readers.storage import filesystems
@@ -98,9 +98,9 @@ def expected_of(rows: list[Framed], state: int, wanted: tuple[bytes, ...]) -> li
 def patched(patch: pytest.MonkeyPatch, step: int) -> None:
     """Key groups come in steps of some bytes, and what is larger is no more for memory."""
     patch.setattr(filesystems, "_STRETCH_BYTES", step)
-    patch.setattr(unpacked, "_STEP_BYTES", step)
-    patch.setattr(unpacked, "IN_MEMORY_BYTES", 5 * step)
-    patch.setattr(lookup, "PAGE_ENTRIES", 1 + step % 5)
+    patch.setattr(snappy, "_STEP_BYTES", step)
+    patch.setattr(snappy, "IN_MEMORY_BYTES", 5 * step)
+    patch.setattr(layout, "PAGE_ENTRIES", 1 + step % 5)
 
 
 @given(

@@ -14,7 +14,7 @@ import rocksdict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from readers.decode.page import Page
+from readers.decode.decoder import Page
 from readers.errors import CorruptDataError, MissingFileError
 from readers.formats.rocksdb.source import RocksSource
 from readers.formats.source import Selection, StateName
@@ -144,9 +144,9 @@ def test_differing_entries_are_those_of_both_read_whole(
 
     common = Selection(key_groups=frozenset(range(groups[0], groups[0] + groups[1])))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("readers.formats.rocksdb.differences._MAX_KEYS", most)
-        patch.setattr("readers.formats.rocksdb.differences._LEAST_SHARE", share)
-        patch.setattr("readers.formats.rocksdb.sst.kept._KEPT_BYTES", 300 * most)
+        patch.setattr("readers.formats.rocksdb.source._MAX_KEYS", most)
+        patch.setattr("readers.formats.rocksdb.source._LEAST_SHARE", share)
+        patch.setattr("readers.formats.rocksdb.sst.files._KEPT_BYTES", 300 * most)
         for name in STATES:
             state = StateName(name=name)
             assert differing(before, after, state) == expected(before, after, state, common)
@@ -419,7 +419,7 @@ def test_shared_table_in_an_object_store_that_is_needed_all_over_is_fetched_whol
     tmp_path: Path, options_file: Path, store: ObjectStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each of many small sets of keys would send requests of its own."""
-    monkeypatch.setattr("readers.formats.rocksdb.differences._MAX_KEYS", 200)
+    monkeypatch.setattr("readers.formats.rocksdb.source._MAX_KEYS", 200)
     monkeypatch.setattr("readers.formats.rocksdb.sst.scan._MOST_WARM_BYTES", 20_000)
     writes = [(PUT, number(key), b"new") for key in range(0, 60_000, 6)]
 

@@ -29,6 +29,13 @@ from readers.formats.rocksdb.sst import (
     NotReadHereError,
     SstDatabase,
 )
+from readers.formats.rocksdb.sst.blocks import (
+    LZ4,
+    SNAPPY,
+    decompress_lz4,
+    decompress_snappy,
+    plain_length,
+)
 from readers.formats.rocksdb.sst.checksums import (
     CRC32C,
     block_checksum,
@@ -36,13 +43,6 @@ from readers.formats.rocksdb.sst.checksums import (
     crc_word_by_tables,
     masked,
     xxh3,
-)
-from readers.formats.rocksdb.sst.compression import (
-    LZ4,
-    SNAPPY,
-    decompress_lz4,
-    decompress_snappy,
-    plain_length,
 )
 from readers.formats.source import Selection
 from readers.metadata import IncrementalRemoteKeyedStateHandle

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readers import CorruptDataError, ReaderError, UnsupportedVersionError
-from readers.jars.classfiles.classfile import TRANSIENT, read_class
-from readers.jars.classfiles.classpath import ClassPath
-from readers.jars.classfiles.jar import Jar
-from readers.jars.classfiles.signatures import class_signature, method_signature, type_of
+from readers.jars.classfile import TRANSIENT, read_class
+from readers.jars.classpath import ClassPath, Jar
+from readers.jars.signatures import class_signature, method_signature, type_of
 from tests.support.paths import DATA
 
 SHAPES = DATA / "classfiles" / "shapes.jar"

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readers import CorruptDataError, MissingFileError, ReaderError
-from readers.jars.classfiles.classpath import ClassPath
-from readers.jars.classfiles.jar import Jar
+from readers.jars.classpath import ClassPath, Jar
 from tests.support.paths import DATA
 
 SHAPES = DATA / "classfiles" / "shapes.jar"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from doctor.jarclasses import JarClasses
+from doctor.job import JarClasses
 from readers import ClassPath, CorruptDataError, Jar, PojoSerializer, method_signature
-from readers.jars.classfiles.signatures import JavaType
 from readers.jars.declared.queries import queries_in
 from readers.jars.declared.reading import Declarations, read_declarations
+from readers.jars.signatures import JavaType
 from tests.support.classwriter import ClassAssembler, u2, write_jar
 
 INFO = "Lorg/apache/flink/api/common/typeinfo/TypeInformation;"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from readers import PojoSerializer, Savepoint, Serializer, TupleSerializer
-from readers.jars.classfiles.classpath import ClassPath
-from readers.jars.extraction.extractor import Registrations, TypeExtractor
+from readers.jars.classpath import ClassPath
+from readers.jars.extractor import Registrations, TypeExtractor
 from readers.serializers.avro import AvroSerializer
 from readers.serializers.base import rebuild
 from readers.serializers.containers import (
@@ -22,7 +22,7 @@ from readers.serializers.containers import (
     SetSerializer,
 )
 from readers.serializers.kryo.serializer import KryoSerializer
-from readers.serializers.tuples import EitherSerializer
+from readers.serializers.structs import EitherSerializer
 from tests.support.compatpairs import unpack_pairs
 from tests.support.paths import DATA
 

@@ -11,14 +11,14 @@ import pytest
 from readers.errors import ReaderError
 from readers.formats.entry import Entry, StateKind
 from readers.formats.source import Selection, StateName
-from readers.jars.jobclasses.jobclasses import JobClasses
+from readers.jars.jobclasses import JobClasses
 from readers.rows import state_schema
 from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.kryo.settings import KryoRegistration, KryoSettings
 from readers.serializers.primitives import LongSerializer, StringSerializer, VoidNamespaceSerializer
-from readers.serializers.tuples import TupleSerializer
+from readers.serializers.structs import TupleSerializer
 from readers.states import StatePart
 from tests.readers.decode.test_versions import OnePage
 from tests.support.classwriter import class_file, write_jar

@@ -12,7 +12,7 @@ import pytest
 import catalog
 from catalog.cache.states import StateCache
 from readers.errors import CorruptDataError
-from readers.jars.jobclasses.jobclasses import JobClasses
+from readers.jars.jobclasses import JobClasses
 from readers.savepoint import Savepoint
 from readers.stateinfo.file import load_state_info, read_state_info, state_info_text
 from readers.states import State

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readers.errors import ClassMismatchError, ReaderError
-from readers.jars.jobclasses.jobclasses import JobClasses
+from readers.jars.jobclasses import JobClasses
 from readers.savepoint import Savepoint
 from readers.serializers.kryo.serializer import KryoLeaf
 from readers.serializers.kryo.settings import KryoRegistration, KryoSettings

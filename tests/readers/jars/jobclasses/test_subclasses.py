@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readers.errors import CorruptDataError
-from readers.jars.classfiles.classpath import ClassPath
-from readers.jars.jobclasses.jobclasses import JobClasses
-from readers.jars.jobclasses.subclasses import MAX_SUBCLASSES, Hierarchy, superclass_of
+from readers.jars.classpath import ClassPath
+from readers.jars.jobclasses import MAX_SUBCLASSES, Hierarchy, JobClasses, superclass_of
 from readers.savepoint import Savepoint
 from readers.states import State
 from tests.support.classwriter import PUBLIC, class_file, write_jar

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.base.process import machine
+from service.base import machine
 
 HOST_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 HOST_CORES = len(os.sched_getaffinity(0))

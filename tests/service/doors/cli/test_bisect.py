@@ -107,7 +107,7 @@ def test_a_checkpoint_that_is_deleted_meanwhile_is_left_out(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import savepointdb
-    from service.tasks.bisect.bisection import BisectRequest, run
+    from service.tasks.bisect import BisectRequest, run
     from service.tasks.task import Context
 
     with savepointdb.connect(root, rescan_after_s=0.001) as connection:

@@ -648,7 +648,7 @@ def test_a_query_loads_neither_the_compiler_nor_a_server_nor_pandas(arguments: t
 def test_pandas_can_still_be_imported() -> None:
     pytest.importorskip("pandas")
     program = (
-        "from service.base.process.arrow import load_without_pandas; load_without_pandas(); import pyarrow as pa; "
+        "from service.base.machine import load_without_pandas; load_without_pandas(); import pyarrow as pa; "
         "import sys; assert 'pandas' not in sys.modules; import pandas; "
         "assert pa.table({'a': [1, 2]}).to_pandas()['a'].sum() == 3; "
         "assert pa.array(pandas.Series([1.0, float('nan')])).null_count == 1"

@@ -117,12 +117,12 @@ def test_a_system_that_allows_no_handler_leaves_the_command_working(
 ) -> None:
     program = f"""
 import ctypes, types
-import readers.lostpages
+import readers.storage.filesystems
 
 def refused(*_):
     raise {error}("not allowed here")
 
-readers.lostpages.ctypes = types.SimpleNamespace(**vars(ctypes) | {{"{name}": refused}})
+readers.storage.filesystems.ctypes = types.SimpleNamespace(**vars(ctypes) | {{"{name}": refused}})
 from service import cli
 cli.run()
 """

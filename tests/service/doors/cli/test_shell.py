@@ -24,8 +24,8 @@ from pyarrow import parquet
 from service import cli
 from service.doors.cli.shell.completion import ConsoleCompleter
 from service.doors.cli.shell.console import Console
-from service.doors.cli.shell.history import PrivateHistory
 from service.doors.cli.shell.statements import statements_of
+from service.doors.cli.shell.terminal import PrivateHistory
 from tests.support.consoles import comparable
 from tests.support.paths import DATA, PROJECT
 from tests.support.terminal import Talk

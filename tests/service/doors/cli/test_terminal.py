@@ -163,9 +163,9 @@ def test_a_command_has_no_time_limit_unless_it_is_given() -> None:
 @pytest.mark.parametrize(
     ("program", "imported"),
     [
-        ("service.cli", "service.doors.cli.compile"),
+        ("service.cli", "service.doors.cli.output"),
         ("savepointdb", "argparse"),
-        ("savepointdb", "service.doors.cli.compile"),
+        ("savepointdb", "service.doors.cli.output"),
     ],
 )
 def test_an_interrupt_while_modules_are_imported_leaves_no_traceback(program: str, imported: str) -> None:

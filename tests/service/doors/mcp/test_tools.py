@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from catalog import Catalog, Root
 from service.base.settings import Settings
 from service.doors.app import create_app
-from service.doors.mcp.texts import table_text
+from service.doors.mcp.results import table_text
 from tests.support.agents import HEADERS, Agent, recorded
 from tests.support.attacks import ATTACKS
 from tests.support.checkpoints import put

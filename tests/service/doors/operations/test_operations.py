@@ -16,14 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from catalog import Catalog
 from catalog.catalog import Root
-from readers.compiled.ahead import compile_all
-from readers.compiled.store import folders
+from readers.compiled.kernel import compile_all, folders
 from readers.storage.temporary import CACHE_VARIABLE
 from service.base.settings import Settings
 from service.cli import main
 from service.doors.app import create_app
-from service.doors.operations import doctor
-from service.doors.operations.doctor import MISSING, OK, WRONG, Check, checks
+from service.doors.cli import doctor_env
+from service.doors.cli.doctor_env import FINE, MISSING, WRONG, Check, checks
 from service.doors.operations.logs import AUDIT, JsonFormatter, TextFormatter, install
 from service.query.engines.registry import ENGINES, RegisteredEngine, Requirement, Role
 from tests.support.paths import DATA
@@ -155,9 +154,9 @@ def test_this_environment_has_what_is_needed(tmp_path: Path) -> None:
     states = {name: check.state for name, check in found(Settings(), str(FLINK)).items()}
 
     assert states.pop("keys") == MISSING
-    assert states.pop("java") in (OK, MISSING)
-    assert states.pop("compiled code") in (OK, MISSING)
-    assert {name for name, state in states.items() if state != OK} <= {"pyspark", "grpc", "jwt"}
+    assert states.pop("java") in (FINE, MISSING)
+    assert states.pop("compiled code") in (FINE, MISSING)
+    assert {name for name, state in states.items() if state != FINE} <= {"pyspark", "grpc", "jwt"}
 
 
 def test_the_doctor_reports_compiled_code_of_the_cache_folder(
@@ -175,7 +174,7 @@ def test_the_doctor_reports_compiled_code_of_the_cache_folder(
         file.write_bytes(file.read_bytes()[:-1])
     damaged = found(Settings())["compiled code"]
 
-    assert (before.state, every.state) == (OK, OK)
+    assert (before.state, every.state) == (FINE, FINE)
     assert nothing["compiled code"].state == damaged.state == MISSING
     assert nothing["compiled code"].found.startswith(f"{len(COMPILED_UNITS)} of {len(COMPILED_UNITS)} parts")
     assert damaged.found.startswith(f"1 of {len(COMPILED_UNITS)} parts")
@@ -266,7 +265,7 @@ def test_the_doctor_says_which_roots_cannot_stand_beside_each_other(
 def test_what_the_doctor_looks_for_is_what_engines_need(monkeypatch: pytest.MonkeyPatch) -> None:
     needs = (Requirement("no_such_package", "pip install it"), Requirement("pyarrow", "pip install pyarrow"))
     toy = RegisteredEngine("toy", "Toy", Role.NAMED, "toys:Toy", needs)
-    monkeypatch.setattr(doctor, "ENGINES", (*ENGINES, toy))
+    monkeypatch.setattr(doctor_env, "ENGINES", (*ENGINES, toy))
 
     checked = found(Settings())
 

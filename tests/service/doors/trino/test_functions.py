@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.query.sql.trino.calls import REFUSED, REWRITTEN, SAME
+from service.query.sql.translation.calls import REFUSED, REWRITTEN, SAME
 
 TEXTS = [
     ("substr('abc', 2)", "bc"),

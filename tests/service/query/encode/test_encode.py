@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from service.query.encode import FORMATS, SPREADSHEET_CSV, json_rows, size_text, table_lines, value_lines
-from service.query.encode.formats import JSON_TEXT, json_column, text_column
+from service.query.encode.formats import JSON_TEXT, Column, json_column, sql_type, text_column
 from service.query.running.request import QueryRequest
-from service.query.sql.types import Column, sql_type
 from tests.support.examples import examples
 
 LEAVES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from service.query.encode import html_lines, markdown_lines, printable
-from service.query.sql.types import Column, sql_type
+from service.query.encode.formats import Column, sql_type
 from tests.support.examples import examples
 
 MARKS = st.text(alphabet="_*`~[]()<>&|\\!a1 -:#$\n\"'", max_size=12)

@@ -16,7 +16,6 @@ from catalog.catalog import Root
 from service.base.errors import EngineUnavailableError, InvalidRequestError
 from service.base.settings import InvalidSettingError, Settings
 from service.doors.app import create_app
-from service.query.engines.choose import Choice, choose
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.engine import Engine
 from service.query.engines.spark.engine import SparkEngine
@@ -24,6 +23,7 @@ from service.query.engines.spark.executors import spark_error_of
 from service.query.engines.spark.jvm import JvmSessions
 from service.query.engines.spark.sessions import SparkSettings, check_java, check_reachable, spark_settings
 from service.query.running.request import QueryRequest
+from service.query.running.session import Choice, choose
 from service.query.serving.registry import Queries
 from service.query.sql.planner import plan
 from tests.support.paths import DATA

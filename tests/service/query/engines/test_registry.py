@@ -27,14 +27,14 @@ from service.base.settings import Settings
 from service.cli import parser_of
 from service.doors.app import create_app
 from service.doors.trino.show import SESSION_PROPERTIES
+from service.query.encode.formats import Column
 from service.query.engines import registry
 from service.query.engines.engine import Cluster, Engine, Execution, Progress
 from service.query.engines.registry import ENGINES, RegisteredEngine, Role, open_engines
 from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.sql.parser import DIALECT
 from service.query.sql.plan import Plan
-from service.query.sql.types import Column
+from service.query.sql.text import DIALECT
 from tests.support.paths import DATA, PROJECT
 
 WORDCOUNT = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical"

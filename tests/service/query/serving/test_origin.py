@@ -22,7 +22,7 @@ from catalog import Catalog
 from catalog.catalog import Root
 from service.base.settings import Settings
 from service.doors.app import create_app
-from service.query.running.origin import HEADER, Origin, headers_of
+from service.query.running.request import HEADER, Origin, headers_of
 from tests.support.paths import DATA
 
 FLINK = DATA / "flink" / "2.3.0"

@@ -20,7 +20,7 @@ from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.workers.channel import plan_of, task_content
 from service.query.sql import planner
 from service.query.sql.planner import plan
-from service.query.sql.remembered import RememberedQueries
+from service.query.sql.resolver import RememberedQueries
 from tests.service.conftest import Asker
 from tests.support.many_operators import files_of, keep_files_of, opened_files, uid_of, write_many_operators
 from tests.support.serving import listening

@@ -20,7 +20,7 @@ from service.base.errors import (
     QueryError,
     TableNotFoundError,
 )
-from service.query.sql.dialects import planned
+from service.query.sql.planner import planned
 from tests.support.differing import BEFORE, ROWS
 from tests.support.paths import DATA
 

@@ -16,7 +16,7 @@ import pytest
 from catalog.scan import ANYTHING
 from service.base.errors import QueryError, QuerySyntaxError
 from service.query.running.request import QueryRequest
-from service.query.sql.parser import parsed
+from service.query.sql.text import parsed
 from tests.support.answers import Answer, comparable
 from tests.support.examples import examples
 from tests.support.expressions import Expressions

@@ -14,9 +14,9 @@ import pytest
 from catalog import Catalog, Root
 from service.base.errors import QueryError
 from service.cli import main
-from service.query.sql.dialects import planned
-from service.query.sql.flink.calls import REWRITTEN, SAME
 from service.query.sql.plan import Plan
+from service.query.sql.planner import planned
+from service.query.sql.translation.flink import REWRITTEN, SAME
 from tests.support.paths import DATA
 
 FLINK = DATA / "flink" / "2.3.0"

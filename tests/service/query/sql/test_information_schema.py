@@ -11,7 +11,7 @@ import pytest
 
 from catalog.cache.states import StateCache
 from catalog.catalog import Catalog, Root
-from service.query.sql.schemas.named import (
+from service.query.sql.schemas import (
     Tables,
     columns_rows,
     information_schema_table,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp, parse_one
 
-from service.query.sql.schemas.listings import requested_databases
+from service.query.sql.pruning import requested_databases
 
 DATABASES = ("a__x", "a__y", "b__z")
 ALL = None

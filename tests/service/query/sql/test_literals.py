@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import parse_one
 
-from service.query.sql.literals import condition_of, value_of
+from service.query.sql.text import condition_of, value_of
 from tests.support.examples import examples
 
 PAIR = pa.struct([("f0", pa.string()), ("f1", pa.int64())])

@@ -18,8 +18,7 @@ from service.base.errors import (
     QuerySyntaxError,
     TableNotFoundError,
 )
-from service.query.sql.dialects import planned
-from service.query.sql.planner import plan
+from service.query.sql.planner import plan, planned
 from tests.support.attacks import ATTACKS
 
 

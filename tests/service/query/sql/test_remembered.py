@@ -13,9 +13,9 @@ import pytest
 from catalog import Catalog, connect
 from service.base.errors import DatabaseNotFoundError, QueryError, TableNotFoundError
 from service.query.sql import planner
-from service.query.sql.parser import parsed
 from service.query.sql.plan import Plan
-from service.query.sql.remembered import RememberedQueries
+from service.query.sql.resolver import RememberedQueries
+from service.query.sql.text import parsed
 from tests.support.checkpoints import COUNTS, put
 
 COUNT = "SELECT value FROM aggregate__count WHERE key = 'key_662'"

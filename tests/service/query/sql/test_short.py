@@ -17,7 +17,7 @@ from service.query.engines.registry import open_engines
 from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
 from service.query.sql.plan import Comparison
-from service.query.sql.short.grammar import KEPT, OTHERS, short_text
+from service.query.sql.short import KEPT, OTHERS, short_text
 from tests.service.conftest import Asker
 
 SHORT: dict[str, tuple[list[str], str, int | None]] = {

@@ -23,7 +23,7 @@ from service.base.errors import (
     TableNotFoundError,
 )
 from service.query.sql.planner import plan
-from service.query.sql.schemas.named import as_identifier
+from service.query.sql.schemas import as_identifier
 from tests.support.paths import DATA
 
 CHECKPOINTS = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"

@@ -12,8 +12,8 @@ import pytest
 from catalog import Catalog, Root
 from readers.keygroups import operator_id_of
 from service.base.errors import DatabaseNotFoundError, InvalidRequestError, QueryError, TableNotFoundError
-from service.query.sql.dialects import planned
 from service.query.sql.plan import Plan
+from service.query.sql.planner import planned
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
 

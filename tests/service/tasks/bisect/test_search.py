@@ -7,7 +7,7 @@ from math import ceil, log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tasks.bisect.search import Found, search, search_all
+from service.tasks.bisect import Found, search, search_all
 
 
 @st.composite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from service.tasks.bisect.singlerows import always_has_a_row
+from service.tasks.bisect import always_has_a_row
 
 ALWAYS = [
     "SELECT count(*) FROM t",

@@ -10,8 +10,7 @@ import pytest
 
 from doctor import CheckReport, OperatorVerdict, Outcome, Risk, Severity, Stage, StateOutcome, StateVerdict
 from service.tasks.check.findings import Findings, text_lines
-from service.tasks.check.junit import junit_text
-from service.tasks.check.markup import html_page
+from service.tasks.check.markup import html_page, junit_text
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m\x00"
 FAILING = StateVerdict(

@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tasks.test.errors import InvalidRulesError
-from service.tasks.test.files import given_params, parse_rules, read_rules, with_params
-from service.tasks.test.rules import Bounds, Rule, Severity
-from service.tasks.test.standard import standard_rules
+from service.tasks.test.rules import (
+    Bounds,
+    InvalidRulesError,
+    Rule,
+    Severity,
+    given_params,
+    parse_rules,
+    read_rules,
+    standard_rules,
+    with_params,
+)
 
 TOML = """
 [[rule]]

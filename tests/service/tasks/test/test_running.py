@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 import savepointdb
-from service.tasks.test.files import parse_rules
-from service.tasks.test.results import SavepointResult, Status
-from service.tasks.test.rules import Rule, Severity
-from service.tasks.test.running import Runner
-from service.tasks.test.selection import newest_ones
+from service.tasks.test.rules import Rule, Severity, parse_rules
+from service.tasks.test.running import Runner, SavepointResult, Status, newest_ones
 from tests.support.paths import DATA
 from tests.support.retained import JOB, retain
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import savepointdb
-from service.tasks.test.results import Status
 from service.tasks.test.rules import Severity
+from service.tasks.test.running import Status
 from tests.support.paths import DATA
 from tests.support.retained import WORDCOUNT, changed, with_offset
 from tests.support.unpacked import ARCHIVES, unpacked

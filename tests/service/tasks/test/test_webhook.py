@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from service.base.errors import InvalidRequestError
-from service.tasks.test.results import RuleResult, SavepointResult, Status
 from service.tasks.test.rules import Rule, Severity
-from service.tasks.test.webhook import Notices, WebhookError, webhook_of
+from service.tasks.test.running import RuleResult, SavepointResult, Status
+from service.tasks.test.watching import Notices, WebhookError, webhook_of
 
 RULE = Rule(name="none", sql="SELECT 1")
 FINE = SavepointResult(

@@ -8,19 +8,22 @@ from typing import Any
 import pytest
 
 from service.base.errors import ForbiddenError, LimitExceededError, Position, QuerySyntaxError
-from service.tasks.write.statements.alter import DropTable, RenameTable, RewindKafka, Truncate
 from service.tasks.write.statements.parser import Fragment, Statement
-from service.tasks.write.statements.rows import (
+from service.tasks.write.statements.script import (
     Action,
     Assignment,
     Conflict,
     Delete,
+    DropTable,
     Insert,
     Match,
     Merge,
+    RenameTable,
+    RewindKafka,
+    Truncate,
     Update,
+    statements_of,
 )
-from service.tasks.write.statements.script import statements_of
 
 
 def parsed(script: str) -> tuple[Statement, ...]:

@@ -11,7 +11,7 @@ import pytest
 import catalog
 from service.base.errors import InvalidQueryError
 from service.cli import main
-from service.tasks.write.timers import parsed
+from service.tasks.write.layers import values_of
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
 
@@ -138,8 +138,8 @@ def test_timers_that_cannot_be_added(
 @pytest.mark.parametrize("text", ["1\n2", '1},{"value":2', "", "{", '"x"'])
 def test_text_that_is_not_one_value_of_the_type_is_refused(text: str) -> None:
     with pytest.raises(InvalidQueryError, match="JSON"):
-        parsed(pa.array([text, None, "5"]), pa.int64(), "key")
+        values_of(pa.array([text, None, "5"]), pa.int64(), "key")
 
 
 def test_texts_become_values_of_their_types() -> None:
-    assert parsed(pa.array(["1", None, "-5"]), pa.int64(), "key").to_pylist() == [1, None, -5]
+    assert values_of(pa.array(["1", None, "-5"]), pa.int64(), "key").to_pylist() == [1, None, -5]

@@ -19,9 +19,9 @@ from catalog import Catalog, connect
 from service.base.errors import MemoryExceededError
 from service.base.settings import Settings
 from service.doors.app import create_app
-from service.doors.http.api.buffer import AnswerBuffer
+from service.doors.http.api.answers import AnswerBuffer
+from service.query.encode.formats import Column
 from service.query.serving.results import Spool
-from service.query.sql.types import Column
 from tests.support.examples import examples
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until

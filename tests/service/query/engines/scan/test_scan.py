@@ -28,7 +28,7 @@ from service.query.engines.workers import WorkerEngine
 from service.query.running.request import QueryRequest
 from service.query.running.run import QueryState
 from service.query.serving.registry import Queries
-from service.query.sql.edits import quoted
+from service.query.sql.text import quoted
 from tests.support.paths import DATA
 from tests.support.thorough import thorough
 from tests.support.waiting import wait_until

@@ -38,6 +38,7 @@ from service.base.errors import (
 )
 from service.base.settings import InvalidSettingError, Settings, bytes_of
 from service.query.encode import json_rows
+from service.query.encode.formats import Column
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.workers import WorkerEngine
 from service.query.engines.workers import engine as engine_module
@@ -49,7 +50,6 @@ from service.query.running.run import QueryState
 from service.query.serving.registry import Queries
 from service.query.sql.plan import ReadStatement
 from service.query.sql.planner import plan
-from service.query.sql.types import Column
 from tests.support.paths import DATA
 from tests.support.thorough import thorough
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -1,0 +1,76 @@
+"""`savepointdb keys create | list | revoke`: the API keys of a service.
+
+`savepointdb stateinfo write`: describe a savepoint in a `stateInfo` file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from datetime import UTC, datetime, timedelta
+
+from catalog.stateinfo import write
+from service.base.settings import path_map_of, settings_of
+from service.doors.cli.output import WrongUsageError, ended, log_compilation
+from service.doors.cli.sources import storage_options
+from service.doors.http.auth.keys import KeyFile, KeyFileError
+
+
+def run_keys(options: Namespace) -> int:
+    """Run the action; return the exit code."""
+    return ended(_keys, options)
+
+
+def _keys(options: Namespace) -> None:
+    path = settings_of(vars(options), os.environ).auth.keys_file
+    if not path:
+        raise WrongUsageError(
+            "expected --keys-file or SAVEPOINTDB_KEYS_FILE: the file that holds the hashes of keys"
+        )
+    try:
+        _ACTIONS[options.action](KeyFile(path), options)
+    except KeyFileError as error:
+        raise WrongUsageError(str(error)) from error
+
+
+def _create(keys: KeyFile, options: Namespace) -> None:
+    days = options.expires_days
+    expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
+    secret = keys.create(options.name, options.grant or ["*"], expires)
+    # The secret alone goes to standard output, so that a script can capture it.
+    print(secret)
+    print("this is shown once: the file holds its hash only", file=sys.stderr)
+
+
+def _list(keys: KeyFile, _options: Namespace) -> None:
+    for key in keys.keys:
+        state = "expired" if key.has_expired else f"until {key.expires}" if key.expires else "valid"
+        print(f"{key.name}\t{' '.join(key.grants)}\t{key.created}\t{state}")
+
+
+def _revoke(keys: KeyFile, options: Namespace) -> None:
+    keys.revoke(options.name)
+    print(f"revoked {options.name}", file=sys.stderr)
+
+
+_ACTIONS = {"create": _create, "list": _list, "revoke": _revoke}
+
+
+def run_stateinfo(options: Namespace) -> int:
+    """Write the file and show its path; return the exit code."""
+    return ended(_write, options)
+
+
+def _write(options: Namespace) -> None:
+    log_compilation()
+    settings = settings_of(vars(options), os.environ)
+    where = write(
+        options.path,
+        output=options.output,
+        plan=options.plan,
+        protobuf=options.protobuf,
+        path_map=path_map_of(vars(options), settings),
+        options=storage_options(settings),
+    )
+    print(f"written to {where}", file=sys.stderr)
