@@ -9,9 +9,10 @@ In reading order:
     operators.py     Operator: opens state files and collects their states
     states.py        State and StatePart: schema and rows
     rows.py          entries → rows
-    differences/     two states, compared
+    differences.py   two states, compared
     formats/         state files: handle → source → pages of entries
-    headers/         headers of state files: the states and their types
+    headers.py       headers of state files: the states and their types
+    metainfo.py      one of these states
     snapshots/       serializer snapshots: how the types are recorded
     serializers/     how one value is laid out
     decode/          the machine that turns entries into columns
@@ -23,20 +24,15 @@ In reading order:
     samples/         what the first values show of classes that nothing describes
     description.py   writes such a file
     connectors/      what connectors keep in opaque bytes
-    outlines.py      what decides on the states of a savepoint, as a digest
     offsets.py       positions of sources, from these
     jars/            class files and jars: what the classes of a job say of its state
-    columnnames.py   names of columns that hold no value
     recognition.py   how the files of a savepoint are recognised
-    lostpages.py     memory maps of files that became shorter
     keygroups.py     Java's hashes, key groups, operator ids
     cursor.py        reads numbers and text from bytes, with checks
     javaio.py        Java's object streams
-    jsontext.py      columns as JSON text
-    timetext.py      times as text
-    schemas.py       schemas from columns as SQL writes them
+    jsontext.py      columns as JSON text, times as text
+    schemas.py       names of columns that hold no value; schemas from columns as SQL writes them
     latenames.py     names of a face, loaded when they are first used
-    failures.py      failures that no check foresees, as typed errors
     errors.py        what can go wrong
 """
 
@@ -178,6 +174,9 @@ if TYPE_CHECKING:
     from readers.storage.filesystems import (
         FileSystem,
         Listing,
+        Location,
+        ReadCounter,
+        Stream,
         absolute,
         check_lost_pages,
         survive_lost_pages,
@@ -187,12 +186,9 @@ if TYPE_CHECKING:
         DEFAULT_OPTIONS,
         METADATA_FILE_NAME,
         KnownFiles,
-        Location,
-        ReadCounter,
         ResolvedFile,
         SavepointLocation,
         StorageOptions,
-        Stream,
         file_system_of,
         given_location,
     )

@@ -10,18 +10,10 @@ same bytes on both sides, whole blocks and files among them. It returns None if 
 only where `bytes_decide(…)`: both sides lay entries out alike, by equal serializers, so that equal bytes are equal rows, and every
 selected key group is in this source and in the other one.
 
-In reading order:
-
-    states.py   the rows of two states that may differ
-    hashes.py   rows → 128 bits each, by which equal rows are found
-    matching.py hashes → which rows belong together
-
-Rows → 128 bits each: rows with equal values have the same ones, others do not.
-
-A hash has two lanes of 64 bits; a shape (rows, 2) of int64. Each lane mixes in the words of a value by the two halves of a
-product, with secrets that this process draws at random: nobody can write a savepoint whose rows collide, and of 2^40 rows no two
-do by chance, but for one time in 2^48. Values are equal as Java has them: floats by their bits, lists with their order, maps without
-one.
+Equal rows are found by hashes of 128 bits: rows with equal values have the same one, others do not. A hash has two lanes of 64
+bits; a shape (rows, 2) of int64. Each lane mixes in the words of a value by the two halves of a product, with secrets that this
+process draws at random: nobody can write a savepoint whose rows collide, and of 2^40 rows no two do by chance, but for one time in
+2^48. Values are equal as Java has them: floats by their bits, lists with their order, maps without one.
 
 | value | words |
 |---|---|
@@ -32,11 +24,7 @@ one.
 | map | the number of entries, then the sum of their hashes |
 | null | a constant |
 
-Hashes of rows → which rows of two sides belong together.
-
 Of several rows with one hash, the first of one side belongs to the first of the other, and so on: rows are a multiset.
-
-The rows of two states that may differ.
 """
 
 from __future__ import annotations

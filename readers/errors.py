@@ -20,7 +20,7 @@
 Every message says what was expected, what was found and where. `path` is the file as the savepoint names it,
 `position` the byte offset in it, `breadcrumbs` the names from the operator down to the field.
 
-What the readers do not foresee, as one typed error that names the state, its types and the position.
+`located` gives errors their place, and makes one typed error of what the readers do not foresee.
 """
 
 from __future__ import annotations

@@ -2,36 +2,25 @@
 
 In: the first bytes of a state file. Out: the key serializer, the states with their kinds and serializers.
 
-Reading order:
+`readers.metainfo` reads one registered state: name, kind, serializers.
 
-    keyed.py       the header of keyed state
-    operator.py    the header of operator state
-    metainfo.py    one registered state: name, kind, serializers
-    recovery.py    the search for the position where a header goes on behind an unknown snapshot
-
-Reads a header on behind serializer snapshots whose class is not known.
-
-A serializer snapshot has no length: only its class knows where it ends. Behind one that is not known, the header goes
-on at a position that must be found. `read_resynchronised` guesses it: a position where something known begins, such
-that the rest of the header can be read, up to the last byte where the end of the header is known.
-
-The header of a keyed state file: which states it holds, and in which types.
-
-| header (`KeyedBackendSerializationProxy`) | versions | |
+| header of keyed state (`KeyedBackendSerializationProxy`) | versions | |
 |---|---|---|
 | i4 | all | version: 1 (Flink 1.2) 2 3 (1.3) 4 (1.4, 1.5) 5 (1.6) 6 (since 1.7) |
 | bool | 4– | key groups are compressed |
 | key serializer | 1 2 / 3–5 / 6 | serializer proxy / pairs of one / block |
 | i2 n, n × meta info | all | the states; the index of a state is its id in the data |
 
-The header of an operator state file: which list and broadcast states it holds, and in which types.
-
-| header (`OperatorBackendSerializationProxy`) | versions | |
+| header of operator state (`OperatorBackendSerializationProxy`) | versions | |
 |---|---|---|
 | i4 | all | version: 1 (Flink 1.2) 2 (1.3, 1.4) 3 (1.5) 4 (1.6) 5 (1.7–1.17) 6 (since 1.18) |
 | bool | 6 | the state is compressed |
 | i2 n, n × meta info | all | list states |
 | i2 n, n × meta info | 3– | broadcast states |
+
+A serializer snapshot has no length: only its class knows where it ends. Behind one that is not known, the header goes
+on at a position that must be found. `read_resynchronised` guesses it: a position where something known begins, such
+that the rest of the header can be read, up to the last byte where the end of the header is known.
 """
 
 from __future__ import annotations

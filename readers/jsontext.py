@@ -1,8 +1,4 @@
-"""Dates, times and durations as ISO 8601 text, as `java.time` prints them; years of any size, nothing wraps.
-
-Python's `datetime` ends with the year 9999 and has no nanoseconds.
-
-Values of any type as JSON text: columns whose states share no type, and JSON answers.
+"""Values of any type as JSON text: columns whose states share no type, and JSON answers.
 
 | type | text |
 |---|---|
@@ -16,7 +12,7 @@ Values of any type as JSON text: columns whose states share no type, and JSON an
 | maps | arrays of `{"key": …, "value": …}` |
 
 Arrow's kernels do the work, column by column; only strings that need escapes, bytes, and dates out of Arrow's range
-are converted one by one.
+are converted one by one: as `java.time` prints them, for Python's `datetime` ends with the year 9999 and has no nanoseconds.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ from readers.stateinfo.file import (
 )
 from readers.stateinfo.refinement import Contradiction, Knowledge, has_row_kinds, kryo_of
 from readers.states import State, StatePart
-from readers.storage.location import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, StorageOptions
+from readers.storage.filesystems import ReadCounter
+from readers.storage.location import DEFAULT_OPTIONS, SavepointLocation, StorageOptions
 
 if TYPE_CHECKING:
     from readers.jars.classpath import Jar

@@ -1,7 +1,4 @@
-"""The names of columns that hold no value of a state; `readers.rows` says what they hold.
-
-Schemas and structs from a list of columns as SQL writes them.
-"""
+"""The names of columns that hold no value of a state, and schemas from a list of columns as SQL writes them."""
 
 from __future__ import annotations
 

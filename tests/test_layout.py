@@ -19,15 +19,16 @@ from tests.support.paths import PROJECT
 # Inside a room a file imports from its own floor and from the floors before it.
 FLOORS = {
     "readers": (
-        ("errors", "keygroups", "columnnames", "recognition", "latenames", "outlines", "schemas"),
-        ("cursor", "timetext", "failures", "lostpages"),
-        ("jsontext", "javaio"),
+        ("errors", "keygroups", "recognition", "latenames", "schemas"),
+        ("cursor", "jsontext"),
+        ("javaio",),
         ("metadata",),
         ("storage",),
         ("compiled",),
         ("decode",),
         ("serializers",),
         ("snapshots",),
+        ("metainfo",),
         ("headers",),
         ("formats",),
         ("jars",),

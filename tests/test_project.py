@@ -22,7 +22,18 @@ from tests.support.paths import PROJECT
 # Slow to load or not always installed: these, and these alone, are imported where they are used.
 # Of pyarrow it is `pyarrow.fs`, with the clients of all object stores in it.
 OPTIONAL_DEPENDENCIES = {
-    *("botocore", "deltalake", "fsspec", "jwt", "pandas", "polars", "pyarrow", "pyiceberg", "pyspark")
+    *(
+        "botocore",
+        "deltalake",
+        "fsspec",
+        "jwt",
+        "llvmlite",
+        "pandas",
+        "polars",
+        "pyarrow",
+        "pyiceberg",
+        "pyspark",
+    )
 }
 # Our own modules that stand on one of them.
 OPTIONAL_MODULES = ("service.spark",)
@@ -37,7 +48,6 @@ LATE_MODULES = (
     "catalog.xray",
     "readers.jars",
     "readers.connectors",
-    "readers.formats.changelog",
     "readers.jars.jobclasses",
     "readers.serializers.kryo",
     "readers.serializers.protobuf",

@@ -3,13 +3,9 @@
 Numba is imported only to compile: its import, and its own cache, take longer than most queries. It compiles a plain C
 function of 64-bit integers and addresses into an object file, which is kept; llvmlite loads it.
 
-    kernel.py    `kernel`: a function that Python calls; a unit is the kernels of one module
-    routines.py  what kernels call: subroutines, and operations of LLVM that Python does not have
-    store.py     the files that keep object code
-    identity.py  one hash of all that the object code of a unit depends on
-    loading.py   object code → functions
+    kernel.py    `kernel`: a function that Python calls; a unit is the kernels of one module; the files that keep object code
+    routines.py  what kernels call: subroutines, and operations of LLVM that Python does not have; object code → functions
     compiler.py  a unit → object code; imports numba
-    ahead.py     the list of all units, and their compilation ahead of time
 
 A kernel takes integers and arrays; of an array it gets the address. It cannot raise, allocate or call Python, and it
 runs without the interpreter's lock. Its caller keeps the arrays alive.

@@ -1,11 +1,6 @@
-"""The identity of a unit: one hash of all that its object code depends on, so that stale code is never loaded.
+"""`kernel`: a Python function that runs as machine code, compiled ahead of time or at its first call, and kept.
 
-It covers the text of each module that has a routine of the unit or is a module of constants, the values of the constants
-that routines use, the versions of numba, LLVM, numpy and Python, the processor and its features, and the environment
-variables of numba, which change the code it makes. A module whose constants are imported one by one counts by their
-values only: an edit there that changes none of them compiles nothing again.
-
-The files of object code: one for each unit and identity, written whole or not at all, and checked when read.
+Object code is kept in files: one for each unit and identity, written whole or not at all, and checked when read.
 
 | bytes | meaning |
 |---|---|
@@ -19,9 +14,11 @@ again and the file replaced. So the file and its folder belong to this user or t
 group; the file is no link; and whatever is above them, links too, belongs to this user or to root. Several processes may write at
 once: each writes a file of its own and renames it. If nothing can be written, the code serves this process only.
 
-`kernel`: a Python function that runs as machine code, compiled ahead of time or at its first call.
-
-Units, compiled ahead of time: for images, installations, and services whose first query must not wait.
+The identity of a unit is one hash of all that its object code depends on, so that stale code is never loaded. It covers the text of
+each module that has a routine of the unit or is a module of constants, the values of the constants that routines use, the
+versions of numba, LLVM, numpy and Python, the processor and its features, and the environment variables of numba, which change the
+code it makes. A module whose constants are imported one by one counts by their values only: an edit there that changes none of
+them compiles nothing again.
 """
 
 from __future__ import annotations
@@ -47,7 +44,16 @@ from typing import Any
 import llvmlite
 import numpy as np
 
-from readers.compiled.routines import Alternative, Intrinsic, ObjectCode, Signature, Subroutine, load, logger
+from readers.compiled.routines import (
+    Alternative,
+    Intrinsic,
+    ObjectCode,
+    Signature,
+    Subroutine,
+    load,
+    logger,
+    processor,
+)
 from readers.storage.temporary import CACHE_VARIABLE, cache_directory
 
 _FORMAT = 3
@@ -55,101 +61,6 @@ _FORMAT = 3
 _OURS = __name__.partition(".")[0]
 # Linux: vendor, family, model, and all features that the kernel knows. It takes no time to read, as /proc/cpuinfo may.
 _MODEL = Path("/sys/devices/system/cpu/modalias")
-
-
-def identity_of(kernels: Iterable[Subroutine]) -> str:
-    """Return the identity of these kernels on this machine, 64 hex digits."""
-    dependencies = _Dependencies()
-    for kernel in kernels:
-        dependencies.follow(kernel)
-    texts = {name: _source(sys.modules[name]) for name in dependencies.modules}
-    # Not imported, which would import numba: the compiler only counts by its text.
-    texts["compiler"] = _source(sys.modules[__name__], "compiler.py")
-    digest = hashlib.sha256()
-    for text in (*_environment(), *sorted(dependencies.constants)):
-        digest.update(f"{len(text)}:{text};".encode())
-    for name in sorted(texts):
-        digest.update(f"{name}:{len(texts[name])}:".encode() + texts[name])
-    return digest.hexdigest()
-
-
-def _source(module: ModuleType, beside: str | None = None) -> bytes:
-    """Return the text of a module, or of another file in its folder."""
-    # The loader reads it, because the modules may lie in an archive: Spark ships them to its workers so.
-    path = str(module.__file__)
-    loader: Any = module.__loader__
-    return bytes(loader.get_data(path if beside is None else os.path.join(os.path.dirname(path), beside)))
-
-
-def _environment() -> Iterable[str]:
-    """Yield what the code depends on of this machine and its installed packages."""
-    # The version without an import of numba.
-    numba = find_spec("numba")
-    yield str(_FORMAT)
-    yield Path(str(numba.origin)).with_name("_version.py").read_text() if numba else ""
-    yield from (llvmlite.__version__, np.__version__, sys.version, sys.platform, platform.machine())
-    yield from _processor()
-    yield from sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
-
-
-def _processor() -> tuple[str, str]:
-    """Return what the code depends on of this processor; without LLVM if possible, for its import takes as long as a lookup."""
-    # Numpy asks the processor itself, as LLVM does; under an emulator the kernel's list is that of another one.
-    found = getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", None)
-    try:
-        model = _MODEL.read_text(encoding="ascii")
-    except (OSError, ValueError):
-        model = ""
-    if not found or not model:
-        described: tuple[str, str] = import_module("readers.compiled.routines").processor()
-        return described
-    return model, ",".join(sorted(name for name, is_there in found.items() if is_there))
-
-
-class _Dependencies:
-    """The modules and constants that routines refer to, however deep.
-
-    Attributes:
-        modules: the names of the modules of routines, and of the modules that they take constants from by attribute.
-        constants: a text of module, name and value of each constant that is a name of a routine's module.
-    """
-
-    def __init__(self) -> None:
-        self.modules: set[str] = set()
-        self.constants: set[str] = set()
-        self._seen: set[int] = set()
-
-    def follow(self, routine: Subroutine) -> None:
-        """Add the dependencies of a routine."""
-        if id(routine) in self._seen:
-            return
-        self._seen.add(id(routine))
-        self.modules.add(routine.unit)
-        for name, value in routine.references():
-            self._add(f"{routine.unit}.{name}", value)
-
-    def _add(self, name: str, value: Any) -> None:
-        if isinstance(value, Subroutine):
-            self.follow(value)
-        elif isinstance(value, Alternative):
-            self._add(name, value.having)
-            self._add(name, value.lacking)
-        elif isinstance(value, Intrinsic):
-            assert isinstance(value.build, FunctionType)
-            self.modules.add(value.build.__module__)
-        elif isinstance(value, ModuleType):
-            if value.__name__.partition(".")[0] == _OURS:
-                self.modules.add(value.__name__)
-        elif isinstance(value, np.ndarray):
-            digest = hashlib.sha256(value.tobytes()).hexdigest()
-            self.constants.add(f"{name}={value.dtype}{value.shape}{digest}")
-        elif isinstance(value, int | float | np.generic | tuple):
-            self.constants.add(f"{name}={value!r}")
-        else:
-            raise TypeError(
-                f"expected {name} to be a number, an array or a routine of compiled code, found {type(value)}"
-            )
-
 
 _CHECKSUM_BYTES = 32
 _KEPT_FILES = 8
@@ -162,7 +73,92 @@ _BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _FOLDER_MODE = 0o755
 
 
-def functions_of(unit: str, kernels: Mapping[str, Subroutine]) -> dict[str, Callable[..., Any]]:
+class Kernel(Subroutine):
+    """A function that Python calls with numbers and arrays, and that takes the address of each array."""
+
+    _loading = threading.Lock()
+
+    def __init__(self, function: FunctionType) -> None:
+        super().__init__(function)
+        self._call: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it, without the interpreter's lock.
+
+        Raises:
+            ValueError: an array is not in one piece.
+        """
+        call = self._call or self.load()
+        return call(*[value if type(value) is int else _word(value) for value in arguments])
+
+    def load(self) -> Callable[..., Any]:
+        """Load it with the other kernels of its unit, compile them if need be, and return the function."""
+        with Kernel._loading:
+            if self._call is None:
+                kernels = kernels_of(self.unit)
+                functions = _functions_of(self.unit, kernels)
+                for name, kernel in kernels.items():
+                    kernel._call = functions[name]
+            call = self._call
+        assert call is not None
+        return call
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Declare a function to be a kernel (decorator): it takes int64, and returns one or several int64, a bool or None."""
+    assert isinstance(function, FunctionType)
+    return Kernel(function)
+
+
+def _word(value: Any) -> int:
+    """Return the address of an array, or a number unchanged."""
+    if not isinstance(value, np.ndarray):
+        return int(value)
+    # The kernel computes positions from the shape alone: it knows no strides.
+    if not value.flags.c_contiguous:
+        raise ValueError(
+            f"expected an array in one piece, found one of shape {value.shape} and strides {value.strides}"
+        )
+    return int(value.__array_interface__["data"][0])
+
+
+UNITS = (
+    "readers.decode.machine.execute",
+    "readers.decode.dictionaries",
+    "readers.formats.full.layout",
+    "readers.formats.full.lockstep",
+    "readers.formats.heap.lockstep",
+    "readers.formats.changelog.log",
+    "readers.formats.inflight",
+    "readers.formats.rocksdb.sst.checksums",
+    "readers.formats.rocksdb.sst.blocks",
+    "readers.formats.rocksdb.sst.merge",
+    "readers.differences",
+    "readers.formats.rocksdb.sst.lockstep",
+    "readers.surveys.keytable",
+)
+"""The modules of this room that have kernels; the writers add theirs."""
+
+
+def kernels_of(unit: str) -> dict[str, Kernel]:
+    """Return the kernels that a module declares, by name."""
+    declared = (value for value in vars(import_module(unit)).values() if isinstance(value, Kernel))
+    return {kernel.function.__name__: kernel for kernel in declared if kernel.unit == unit}
+
+
+def missing_units(units: Iterable[str] = UNITS) -> list[str]:
+    """Return the units whose object code is not kept; compile none."""
+    return [unit for unit in units if not is_kept(unit, kernels_of(unit))]
+
+
+def compile_all(units: Iterable[str] = UNITS) -> None:
+    """Load units, and compile those that are not kept; takes 30 seconds if none is."""
+    for unit in units:
+        # One kernel loads its whole unit.
+        next(iter(kernels_of(unit).values())).load()
+
+
+def _functions_of(unit: str, kernels: Mapping[str, Subroutine]) -> dict[str, Callable[..., Any]]:
     """Return the kernels of a unit as functions; compile them if no file has them."""
     identity = identity_of(kernels.values())
     paths = [folder / f"{unit}-{identity}.bin" for folder in folders()]
@@ -301,97 +297,94 @@ def _remove_old(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-class Kernel(Subroutine):
-    """A function that Python calls with numbers and arrays, and that takes the address of each array."""
-
-    _loading = threading.Lock()
-
-    def __init__(self, function: FunctionType) -> None:
-        super().__init__(function)
-        self._call: Callable[..., Any] | None = None
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Run it, without the interpreter's lock.
-
-        Raises:
-            ValueError: an array is not in one piece.
-        """
-        call = self._call or self.load()
-        return call(*[value if type(value) is int else _word(value) for value in arguments])
-
-    def load(self) -> Callable[..., Any]:
-        """Load it with the other kernels of its unit, compile them if need be, and return the function."""
-        with Kernel._loading:
-            if self._call is None:
-                kernels = self.siblings()
-                # Not at the top of this file: many commands run without a kernel. What it imports does not import this file.
-                functions = import_module("readers.compiled.kernel").functions_of(self.unit, kernels)
-                for name, kernel in kernels.items():
-                    kernel._call = functions[name]
-            call = self._call
-        assert call is not None
-        return call
-
-    def siblings(self) -> dict[str, Kernel]:
-        """Return the kernels of its unit, by name."""
-        return {
-            value.function.__name__: value
-            for value in self.function.__globals__.values()
-            if isinstance(value, Kernel) and value.unit == self.unit
-        }
+def identity_of(kernels: Iterable[Subroutine]) -> str:
+    """Return the identity of these kernels on this machine, 64 hex digits."""
+    dependencies = _Dependencies()
+    for kernel in kernels:
+        dependencies.follow(kernel)
+    texts = {name: _source(sys.modules[name]) for name in dependencies.modules}
+    # Not imported, which would import numba: the compiler only counts by its text.
+    texts["compiler"] = _source(sys.modules[__name__], "compiler.py")
+    digest = hashlib.sha256()
+    for text in (*_environment(), *sorted(dependencies.constants)):
+        digest.update(f"{len(text)}:{text};".encode())
+    for name in sorted(texts):
+        digest.update(f"{name}:{len(texts[name])}:".encode() + texts[name])
+    return digest.hexdigest()
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Declare a function to be a kernel (decorator): it takes int64, and returns one or several int64, a bool or None."""
-    assert isinstance(function, FunctionType)
-    return Kernel(function)
+def _source(module: ModuleType, beside: str | None = None) -> bytes:
+    """Return the text of a module, or of another file in its folder."""
+    # The loader reads it, because the modules may lie in an archive: Spark ships them to its workers so.
+    path = str(module.__file__)
+    loader: Any = module.__loader__
+    return bytes(loader.get_data(path if beside is None else os.path.join(os.path.dirname(path), beside)))
 
 
-def _word(value: Any) -> int:
-    """Return the address of an array, or a number unchanged."""
-    if not isinstance(value, np.ndarray):
-        return int(value)
-    # The kernel computes positions from the shape alone: it knows no strides.
-    if not value.flags.c_contiguous:
-        raise ValueError(
-            f"expected an array in one piece, found one of shape {value.shape} and strides {value.strides}"
-        )
-    return int(value.__array_interface__["data"][0])
+def _environment() -> Iterable[str]:
+    """Yield what the code depends on of this machine and its installed packages."""
+    # The version without an import of numba.
+    numba = find_spec("numba")
+    yield str(_FORMAT)
+    yield Path(str(numba.origin)).with_name("_version.py").read_text() if numba else ""
+    yield from (llvmlite.__version__, np.__version__, sys.version, sys.platform, platform.machine())
+    yield from _processor()
+    yield from sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
 
 
-UNITS = (
-    "readers.decode.machine.execute",
-    "readers.decode.dictionaries",
-    "readers.formats.full.layout",
-    "readers.formats.full.layout",
-    "readers.formats.full.lockstep",
-    "readers.formats.heap.lockstep",
-    "readers.formats.changelog.log",
-    "readers.formats.inflight",
-    "readers.formats.rocksdb.sst.checksums",
-    "readers.formats.rocksdb.sst.blocks",
-    "readers.formats.rocksdb.sst.blocks",
-    "readers.formats.rocksdb.sst.merge",
-    "readers.differences",
-    "readers.formats.rocksdb.sst.lockstep",
-    "readers.surveys.keytable",
-)
-"""The modules of this room that have kernels; the writers add theirs."""
+def _processor() -> tuple[str, str]:
+    """Return what the code depends on of this processor; without LLVM if possible, for its import takes as long as a lookup."""
+    # Numpy asks the processor itself, as LLVM does; under an emulator the kernel's list is that of another one.
+    found = getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", None)
+    try:
+        model = _MODEL.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        model = ""
+    if not found or not model:
+        return processor()
+    return model, ",".join(sorted(name for name, is_there in found.items() if is_there))
 
 
-def kernels_of(unit: str) -> dict[str, Kernel]:
-    """Return the kernels that a module declares, by name."""
-    declared = (value for value in vars(import_module(unit)).values() if isinstance(value, Kernel))
-    return {kernel.function.__name__: kernel for kernel in declared if kernel.unit == unit}
+class _Dependencies:
+    """The modules and constants that routines refer to, however deep.
 
+    Attributes:
+        modules: the names of the modules of routines, and of the modules that they take constants from by attribute.
+        constants: a text of module, name and value of each constant that is a name of a routine's module.
+    """
 
-def missing_units(units: Iterable[str] = UNITS) -> list[str]:
-    """Return the units whose object code is not kept; compile none."""
-    return [unit for unit in units if not is_kept(unit, kernels_of(unit))]
+    def __init__(self) -> None:
+        self.modules: set[str] = set()
+        self.constants: set[str] = set()
+        self._seen: set[int] = set()
 
+    def follow(self, routine: Subroutine) -> None:
+        """Add the dependencies of a routine."""
+        if id(routine) in self._seen:
+            return
+        self._seen.add(id(routine))
+        self.modules.add(routine.unit)
+        for name, value in routine.references():
+            self._add(f"{routine.unit}.{name}", value)
 
-def compile_all(units: Iterable[str] = UNITS) -> None:
-    """Load units, and compile those that are not kept; takes 30 seconds if none is."""
-    for unit in units:
-        # One kernel loads its whole unit.
-        next(iter(kernels_of(unit).values())).load()
+    def _add(self, name: str, value: Any) -> None:
+        if isinstance(value, Subroutine):
+            self.follow(value)
+        elif isinstance(value, Alternative):
+            self._add(name, value.having)
+            self._add(name, value.lacking)
+        elif isinstance(value, Intrinsic):
+            assert isinstance(value.build, FunctionType)
+            self.modules.add(value.build.__module__)
+        elif isinstance(value, ModuleType):
+            if value.__name__.partition(".")[0] == _OURS:
+                self.modules.add(value.__name__)
+        elif isinstance(value, np.ndarray):
+            digest = hashlib.sha256(value.tobytes()).hexdigest()
+            self.constants.add(f"{name}={value.dtype}{value.shape}{digest}")
+        elif isinstance(value, int | float | np.generic | tuple):
+            self.constants.add(f"{name}={value!r}")
+        else:
+            raise TypeError(
+                f"expected {name} to be a number, an array or a routine of compiled code, found {type(value)}"
+            )

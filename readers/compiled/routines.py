@@ -1,21 +1,17 @@
-"""Routines: what kernels call, as modules declare it. Nothing is compiled here, and nothing heavy is imported.
+"""Routines: what kernels call, as modules declare it; and object code → functions that Python calls.
 
-Compiled kernels → functions that Python calls: LLVM loads the object file.
-
-LLVM also names the processor if the system does not describe it. Its loader places the sections and
-resolves their references, which are to `memcpy` and the like only.
+Nothing is compiled here. LLVM loads the object file: it places the sections and resolves their references, which are to `memcpy` and
+the like only.
 """
 
 from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
-
-from llvmlite import binding
 
 logger = logging.getLogger("readers.compiled")
 """Logs what is compiled, and why compiled code cannot be kept."""
@@ -101,19 +97,10 @@ def subroutine(function: Callable[..., Any]) -> Any:
     return Subroutine(function)
 
 
-def placed(code: bytes, symbols: Iterable[str]) -> tuple[Any, dict[str, int]]:
-    """Load an object file; return what owns its memory, and the addresses of symbols."""
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-    engine.add_object_file(binding.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine, {symbol: engine.get_function_address(symbol) for symbol in symbols}
-
-
 def processor() -> tuple[str, str]:
     """Return the name of the processor and its features."""
+    from llvmlite import binding  # only where the system does not describe it
+
     return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
 
 
@@ -147,9 +134,16 @@ SYMBOL_PREFIX = "savepointdb_"
 
 def load(code: ObjectCode) -> dict[str, Callable[..., Any]]:
     """Load object code and return its functions by name; it stays loaded as long as they live."""
-    memory, addresses = placed(code.code, [SYMBOL_PREFIX + name for name in code.signatures])
+    from llvmlite import binding  # takes as long as a lookup, and many commands run no kernel
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    engine.add_object_file(binding.ObjectFileRef.from_data(code.code))
+    engine.finalize_object()
     return {
-        name: _function(memory, addresses[SYMBOL_PREFIX + name], signature)
+        name: _function(engine, engine.get_function_address(SYMBOL_PREFIX + name), signature)
         for name, signature in code.signatures.items()
     }
 

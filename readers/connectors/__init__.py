@@ -6,17 +6,11 @@ in this layout to its last byte, and must contain nothing that its connector can
 bytes.
 
     layout.py       `Layout`: the bytes of a connector → a value; the framing that all connectors share
-    recoded.py      these values in a layout that the machine reads
-    kafka.py        KafkaSource, KafkaSink
+    kafka.py        KafkaSource, KafkaSink; the committables of every sink
     files.py        FileSource, FileSink
-    sequences.py    NumberSequenceSource, DataGeneratorSource
+    sequences.py    NumberSequenceSource, DataGeneratorSource; enumerators without state
     cdc.py          the sources of Flink CDC: MySQL's, and those of Postgres, Oracle, SQL Server, MongoDB
-    cdcassigner.py  their enumerators
     kinesis.py      KinesisStreamsSource
     pulsar.py       PulsarSource
-    committer.py    the committables of every sink
-    stateless.py    enumerators without state
-    names.py        the names of the states that connectors have
-    recognition.py  state name → the layout that fits
-    source.py       a `Source` whose values are read with a layout
+    recognition.py  state name → the layout that fits; a `Source` whose values are read with it
 """

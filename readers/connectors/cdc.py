@@ -1,4 +1,4 @@
-"""Splits of Flink CDC's incremental sources. Package `org.apache.flink.cdc.connectors` (before 3.0 `com.ververica.cdc…`).
+"""Flink CDC's incremental sources: splits and enumerators. Package `org.apache.flink.cdc.connectors` (before 3.0 `com.ververica.cdc…`).
 
 MySQL has its own serializers; Postgres, Oracle, SQL Server, MongoDB and others share the serializers of `base`, which add
 the fields marked +:
@@ -14,11 +14,7 @@ the fields marked +:
 
 A flag selects how Flink CDC parses the table's name. Starts and ends of splits are Java objects as text, and stay text.
 
-Flink CDC: MySqlSplitSerializer (1 to 4), SourceSplitSerializer (1 to 6), BinlogOffsetSerializer.
-
-Enumerators of Flink CDC's incremental sources: the splits that are left, and the offsets of finished splits.
-
-The layout of MySQL; the sources of `base` (`readers.connectors.cdc`) add the fields marked +:
+An enumerator keeps the splits that are left, and the offsets of finished splits; the marks are the same:
 
 | part | bytes |
 |---|---|
@@ -30,7 +26,8 @@ The layout of MySQL; the sources of `base` (`readers.connectors.cdc`) add the fi
 | tables | i4 n, n × ([+ since 5 flag], utf table) |
 | split | i4 length, split |
 
-Flink CDC: PendingSplitsStateSerializer of `mysql` (1 to 6) and of `base` (1 to 8).
+Flink CDC: MySqlSplitSerializer (1 to 4), SourceSplitSerializer (1 to 6), BinlogOffsetSerializer, PendingSplitsStateSerializer of
+`mysql` (1 to 6) and of `base` (1 to 8).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ The legacy FlinkKafkaConsumer keeps a list state of Tuple2<KafkaTopicPartition, 
 Flink: KafkaPartitionSplitSerializer, KafkaSourceEnumStateSerializer, KafkaWriterStateSerializer, KafkaCommittableSerializer;
 FlinkKafkaConsumerBase.
 
-The committables that a sink has not committed yet: `CommittableCollector` of version 2 (since Flink 1.15).
+What a sink has not committed yet is a `CommittableCollector` of version 2 (since Flink 1.15):
 
 | part | bytes |
 |---|---|
@@ -35,7 +35,8 @@ The committables that a sink has not committed yet: `CommittableCollector` of ve
 | subtask | i4 subtask id (0: no such field), versioned list of requests, i4 committables, i4 drained (0, 1), i4 failed |
 | request | versioned committable, i4 retries, i4 state |
 
-Numbers in brackets are versions of the list. Each connector has its own committable: Kafka's is read, others stay bytes.
+Numbers in brackets are versions of the list. Every connector's sink has one, with a committable of its own: Kafka's is read, others
+stay bytes.
 
 Flink: CommittableCollectorSerializer, CommitRequestState.
 """

@@ -1,11 +1,4 @@
-"""The names of states whose layout a connector decides on: what has none of them needs no connector.
-
-| name | kind of state |
-|---|---|
-| SourceReaderState, writer_raw_states, bucket-states, streaming_committer_raw_states | OPERATOR_LIST |
-| coordinator state | COORDINATOR |
-
-The layout of a connector's value, and the framing that all connectors share.
+"""The layout of a connector's value, the names of the states that have one, and the framing that all connectors share.
 
 | framing | bytes |
 |---|---|
@@ -31,6 +24,7 @@ READER_STATE = "SourceReaderState"
 CONNECTOR_STATES = frozenset(
     {READER_STATE, COORDINATOR_STATE, "writer_raw_states", "bucket-states", "streaming_committer_raw_states"}
 )
+"""What has no state of such a name needs no connector."""
 
 
 _LAST = (1 << 63) - 1

@@ -1,4 +1,4 @@
-"""Recognition of the layout of a connector's state.
+"""State of a connector: its layout recognised, its values as columns.
 
 | state | kind | content |
 |---|---|---|
@@ -12,10 +12,8 @@ A layout is recognised if it alone reads every value to its last byte. An empty 
 sources; then the splits of the readers decide. A user-defined state of these names and contents cannot exist: Flink's own
 operators register them.
 
-Values that Python has read, written again in a layout that the machine reads.
-
-Connectors write few values, with little-endian numbers, magic numbers and versions of their own. Python reads them
-(`Layout.read`) and writes them in this one layout:
+`ConnectorSource` reads such a state. Connectors write few values, with little-endian numbers, magic numbers and versions of their
+own. Python reads them (`Layout.read`) and writes them in this one layout:
 
 | type | bytes |
 |---|---|
@@ -24,8 +22,6 @@ Connectors write few values, with little-endian numbers, magic numbers and versi
 | nullable | bool is null, value |
 | string, binary | i4 length, UTF-8 or bytes |
 | numbers, timestamps, bool | big endian |
-
-`ConnectorSource`: a state of bytes, with values in a connector's layout.
 """
 
 from __future__ import annotations
@@ -39,14 +35,11 @@ import pyarrow as pa
 
 from readers.connectors import (
     cdc,
-    cdcassigner,
-    committer,
     files,
     kafka,
     kinesis,
     pulsar,
     sequences,
-    stateless,
 )
 from readers.connectors.layout import COORDINATOR_STATE, READER_STATE, Layout
 from readers.decode.decoder import Page
@@ -66,11 +59,11 @@ LAYOUTS: dict[str, tuple[Layout, ...]] = {
     ),
     COORDINATOR_STATE: (
         kafka.ENUMERATOR, files.PENDING, sequences.ENUMERATOR, kinesis.ENUMERATOR, pulsar.ENUMERATOR,
-        cdcassigner.ENUMERATOR, cdcassigner.BASE_ENUMERATOR, stateless.ENUMERATOR,
+        cdc.ENUMERATOR, cdc.BASE_ENUMERATOR, sequences.STATELESS_ENUMERATOR,
     ),
     "writer_raw_states": (kafka.WRITER, files.WRITER),
     "bucket-states": (files.WRITER,),
-    "streaming_committer_raw_states": (committer.COLLECTOR,),
+    "streaming_committer_raw_states": (kafka.COLLECTOR,),
 }  # fmt: skip
 
 

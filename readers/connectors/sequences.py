@@ -1,4 +1,4 @@
-"""NumberSequenceSource and, built on it, DataGeneratorSource: connector `datagen`.
+"""NumberSequenceSource and, built on it, DataGeneratorSource: connector `datagen`; and enumerators without state.
 
 | value | version | bytes |
 |---|---|---|
@@ -7,9 +7,8 @@
 
 Flink: NumberSequenceSource$SplitSerializer, $CheckpointSerializer.
 
-Enumerators without state: the source's coordinator writes only its framing.
-
-Bounded test sources have such enumerators, and sources that assign all splits at once. The bytes do not name the source.
+Bounded test sources have enumerators without state, and sources that assign all splits at once: the source's coordinator writes
+only its framing. The bytes do not name the source.
 """
 
 from __future__ import annotations

@@ -7,21 +7,16 @@ In reading order:
 
     entry.py        the serializers of an entry, whatever its format
     source.py       Source: an opened handle
-    differing.py    entries that may differ between two sources
-    keybounds.py    where keys stand in entries
-    opener.py       Opener: turns a handle into a source
-    opening.py      the table of all openers
-    beginning.py    headers at the start of streams
-    keyedstream.py  the shared part of full/ and heap/: a header and key groups in one stream
+    opener.py       Opener: turns a handle into a source; the table of all openers
+    streams.py      streams with a header and key groups: the shared part of full/ and heap/
     full/           canonical savepoints, full checkpoints of RocksDB: framed composite keys and values
     heap/           checkpoints and native savepoints of the hashmap backend: unframed entries
-    composite/      the composite key and value of full/, rocksdb/ and changelog/
+    composite.py    the composite key and value of full/, rocksdb/ and changelog/
     rocksdb/        incremental checkpoints, native savepoints of RocksDB and ForSt
     changelog/      a base and the changes of keyed state since
-    operatorstate/  list, union and broadcast state
-    rawtimers/      timers in raw keyed state
-    channelstate/   records in flight of unaligned checkpoints
-    opaque.py       state of unknown layout, as bytes
+    operatorstate.py list, union and broadcast state; state of unknown layout, as bytes
+    rawtimers.py    timers in raw keyed state
+    channelstate.py records in flight of unaligned checkpoints
+    inflight.py     where these records stand, and the serializer of each
     snappy.py       the compression of all formats
-    unpacked.py     compressed key groups, of any size
 """

@@ -1,10 +1,4 @@
-"""Channel state: the records that were in flight when an unaligned checkpoint was taken.
-
-layout.py  the buffers of a channel, and the records in them
-source.py  the records of a subtask, one state per gate or partition
-
-Channel state: the records that were in flight to and from a subtask.
-"""
+"""Channel state: the records that were in flight to and from a subtask, one state per gate or partition."""
 
 from __future__ import annotations
 

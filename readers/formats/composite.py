@@ -1,9 +1,4 @@
-"""The composite key and the value of an entry, as RocksDB has them; canonical savepoints and changelogs use the same layout.
-
-layout.py  the bytes of key and value
-source.py  the shared part of the sources with such entries
-
-RocksDB's layout of an entry: a composite key and a value. Canonical savepoints and changelogs use it too.
+"""RocksDB's layout of an entry: a composite key and a value. Canonical savepoints and changelogs use it too.
 
 | key segment | bytes |
 |---|---|
@@ -22,8 +17,6 @@ RocksDB's layout of an entry: a composite key and a value. Canonical savepoints 
 | TIMER | nothing; the key segment is key group, i8 timestamp with its sign inverted, key, namespace |
 
 Flink: CompositeKeySerializationUtils, SerializedCompositeKeyBuilder, AbstractRocksDBState.
-
-Sources whose entries are as RocksDB has them: a composite key and a value.
 """
 
 from __future__ import annotations
@@ -218,7 +211,7 @@ def _emit_timer(program: Program, layout: EntryLayout, entry: Entry) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CompositeSource(Source):
-    """A source whose entries have the layout of `composite/layout.py`.
+    """A source whose entries have this layout.
 
     Attributes:
         max_parallelism: number of key groups of the operator.

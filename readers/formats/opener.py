@@ -1,19 +1,16 @@
-"""The bytes of outlines: what decides on the states of a savepoint and their types.
+"""`Opener`: what a format does with the handles that `_metadata` records for it.
+
+`OPENERS` is the only place that maps a class of handle to a format. To add a format: a class of handle in `metadata/model.py` with a
+line in `metadata/handles.py`, a module or folder here with a `Source` and an `Opener`, and one line in `OPENERS`. A format is
+loaded when a savepoint has a handle of it.
+
+The outline of a savepoint is a digest of what decides on its states and their types; `Savepoint.outline` makes it:
 
 | parts | of |
 |---|---|
 | version, text of `stateInfo` | the savepoint |
 | id, uid, name, max parallelism, coordinator, layouts of connectors | each operator |
 | role, opener, and what `Opener.outline` returns | each handle of it, by subtask |
-
-`Savepoint.outline` makes it.
-
-`Opener`: what a format does with the handles that `_metadata` records for it. `opening.OPENERS` lists them.
-
-Opens the handles of `_metadata`: `OPENERS` is the only place that maps a class of handle to a format.
-
-To add a format: a class of handle in `metadata/model.py` with a line in `metadata/handles.py`, a folder here with a `Source` and an
-`Opener`, and one line in `OPENERS`. A format is loaded when a savepoint has a handle of it.
 """
 
 from __future__ import annotations
@@ -45,58 +42,9 @@ from readers.metadata import (
 from readers.serializers.base import Serializer
 from readers.storage.location import Ranges, SavepointLocation
 
+_Handle = TypeVar("_Handle", contravariant=True)
 _LENGTH_BYTES = 8
 _OUTLINE_BYTES = 32
-
-
-def framed(parts: Iterable[bytes]) -> bytes:
-    """Return parts as one text of bytes, which no other parts have."""
-    pieces: list[bytes] = []
-    for part in parts:
-        pieces += (len(part).to_bytes(_LENGTH_BYTES, "big"), part)
-    return b"".join(pieces)
-
-
-def operator_outline(
-    operator_id: str,
-    uid: bytes,
-    name: bytes,
-    max_parallelism: int,
-    connectors: Sequence[bytes],
-    handles: Iterable[bytes],
-) -> bytes:
-    """Return the outline of an operator.
-
-    Args:
-        operator_id: 32 hex digits.
-        uid: empty for none.
-        name: empty for none.
-        max_parallelism: as recorded.
-        connectors: what the values of its states say of connectors.
-        handles: the outlines of its handles.
-    """
-    known = (operator_id.encode(), uid, name, str(max_parallelism).encode(), framed(connectors))
-    return framed((*known, *handles))
-
-
-def handle_outline(role: str, opener: str, found: bytes) -> bytes:
-    """Return the outline of a handle: its role, the class of its opener, and what that returns."""
-    return b"%b %b %b" % (role.encode(), opener.encode(), found)
-
-
-def savepoint_outline(version: int, stated: str, operators: Iterable[bytes]) -> bytes:
-    """Return the digest of the outlines of all operators.
-
-    Args:
-        version: of `_metadata`.
-        stated: the text of `stateInfo`.
-        operators: the outlines, in order.
-    """
-    parts = (str(version).encode(), stated.encode("utf-8", "surrogatepass"), *operators)
-    return hashlib.blake2b(framed(parts), digest_size=_OUTLINE_BYTES).digest()
-
-
-_Handle = TypeVar("_Handle", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,13 +143,6 @@ def openers() -> Iterator[Opener[Any]]:
     return (_opener(role, kind) for role, kind in OPENERS)
 
 
-def changelog_opener() -> Opener[Any]:
-    """Return the opener of changelogs, which opens what a changelog goes on from by the table, too."""
-    from readers.formats.changelog.source import ChangelogOpener  # loaded when it is needed, as all formats
-
-    return ChangelogOpener(lambda handle: opener_of(StateRole.MANAGED_KEYED, handle))
-
-
 @cache
 def _opener(role: StateRole, kind: type) -> Opener[Any]:
     place = OPENERS[role, kind]
@@ -212,24 +153,71 @@ def _opener(role: StateRole, kind: type) -> Opener[Any]:
     return opener
 
 
+def framed(parts: Iterable[bytes]) -> bytes:
+    """Return parts as one text of bytes, which no other parts have."""
+    pieces: list[bytes] = []
+    for part in parts:
+        pieces += (len(part).to_bytes(_LENGTH_BYTES, "big"), part)
+    return b"".join(pieces)
+
+
+def operator_outline(
+    operator_id: str,
+    uid: bytes,
+    name: bytes,
+    max_parallelism: int,
+    connectors: Sequence[bytes],
+    handles: Iterable[bytes],
+) -> bytes:
+    """Return the outline of an operator.
+
+    Args:
+        operator_id: 32 hex digits.
+        uid: empty for none.
+        name: empty for none.
+        max_parallelism: as recorded.
+        connectors: what the values of its states say of connectors.
+        handles: the outlines of its handles.
+    """
+    known = (operator_id.encode(), uid, name, str(max_parallelism).encode(), framed(connectors))
+    return framed((*known, *handles))
+
+
+def handle_outline(role: str, opener: str, found: bytes) -> bytes:
+    """Return the outline of a handle: its role, the class of its opener, and what that returns."""
+    return b"%b %b %b" % (role.encode(), opener.encode(), found)
+
+
+def savepoint_outline(version: int, stated: str, operators: Iterable[bytes]) -> bytes:
+    """Return the digest of the outlines of all operators.
+
+    Args:
+        version: of `_metadata`.
+        stated: the text of `stateInfo`.
+        operators: the outlines, in order.
+    """
+    parts = (str(version).encode(), stated.encode("utf-8", "surrogatepass"), *operators)
+    return hashlib.blake2b(framed(parts), digest_size=_OUTLINE_BYTES).digest()
+
+
 _FORMATS = "readers.formats."
 
 OPENERS: dict[tuple[StateRole, type], str | Opener[Any]] = {
-    (StateRole.MANAGED_OPERATOR, OperatorStreamStateHandle): _FORMATS + "operatorstate.source:OperatorOpener",
-    (StateRole.RAW_OPERATOR, OperatorStreamStateHandle): _FORMATS + "opaque:RawOperatorOpener",
+    (StateRole.MANAGED_OPERATOR, OperatorStreamStateHandle): _FORMATS + "operatorstate:OperatorOpener",
+    (StateRole.RAW_OPERATOR, OperatorStreamStateHandle): _FORMATS + "operatorstate:RawOperatorOpener",
     (StateRole.MANAGED_KEYED, KeyGroupsSavepointStateHandle): _FORMATS + "full.source:FullOpener",
     (StateRole.MANAGED_KEYED, KeyGroupsStateHandle): _FORMATS + "heap.source:KeyGroupsOpener",
     (StateRole.MANAGED_KEYED, IncrementalRemoteKeyedStateHandle): _FORMATS + "rocksdb.source:RocksOpener",
-    (StateRole.MANAGED_KEYED, ChangelogStateBackendHandle): _FORMATS + "opening:changelog_opener",
+    (StateRole.MANAGED_KEYED, ChangelogStateBackendHandle): _FORMATS + "changelog.source:ChangelogOpener",
     (StateRole.MANAGED_KEYED, KeyedStateHandle): RefusingOpener(
         StateKind.VALUE, "heap, full or RocksDB snapshots or a changelog"
     ),
-    (StateRole.RAW_KEYED, KeyGroupsStateHandle): _FORMATS + "rawtimers.source:RawKeyedOpener",
+    (StateRole.RAW_KEYED, KeyGroupsStateHandle): _FORMATS + "rawtimers:RawKeyedOpener",
     (StateRole.RAW_KEYED, KeyedStateHandle): RefusingOpener(
         StateKind.RAW_KEYED, "raw keyed state as key groups"
     ),
-    (StateRole.CHANNEL, SubtaskChannels): _FORMATS + "channelstate.source:ChannelOpener",
-    (StateRole.COORDINATOR, StreamStateHandle): _FORMATS + "opaque:CoordinatorOpener",
-    (StateRole.MASTER, MasterState): _FORMATS + "opaque:MasterOpener",
+    (StateRole.CHANNEL, SubtaskChannels): _FORMATS + "channelstate:ChannelOpener",
+    (StateRole.COORDINATOR, StreamStateHandle): _FORMATS + "operatorstate:CoordinatorOpener",
+    (StateRole.MASTER, MasterState): _FORMATS + "operatorstate:MasterOpener",
 }
-"""Role and class of a handle → its opener, or `module:name` of what makes it."""
+"""Role and class of a handle → its opener, or `module:class` of it."""

@@ -1,11 +1,6 @@
-"""Managed operator state: list, union and broadcast state of one subtask.
+"""State of operators without keys: list, union and broadcast state of one subtask, and state of unknown layout.
 
-layout.py  where elements and broadcast entries stand
-source.py  the states of a handle
-
-Managed operator state: list, union and broadcast state of one subtask.
-
-The stream is an `OperatorBackendSerializationProxy`, then the data at the offsets of the handle:
+The stream of managed state is an `OperatorBackendSerializationProxy`, then the data at the offsets of the handle:
 
 | mode | bytes |
 |---|---|
@@ -15,11 +10,9 @@ The stream is an `OperatorBackendSerializationProxy`, then the data at the offse
 With compression (since 1.18) one snappy stream follows the proxy. Each offset is then the file position of a chunk, from which
 decompression starts anew.
 
+Raw state of an operator, and the state of a coordinator or a hook, has a layout of its own: it is shown as bytes.
+
 Flink: OperatorStateRestoreOperation, DefaultOperatorStateBackendSnapshotStrategy.
-
-Managed operator state: the list, union and broadcast states of one subtask.
-
-State whose layout belongs to an operator, a coordinator or a hook: shown as bytes.
 """
 
 from __future__ import annotations
@@ -46,7 +39,8 @@ from readers.headers import OperatorHeader, read_known_operator_header, read_ope
 from readers.metadata import MasterState, OperatorStreamStateHandle, StreamStateHandle
 from readers.schemas import UNDECODED
 from readers.serializers.base import OpaqueSerializer
-from readers.storage.location import BufferStream, Ranges, ReadCounter, Stream
+from readers.storage.filesystems import BufferStream, ReadCounter, Stream
+from readers.storage.location import Ranges
 
 
 def operator_columns(entry: Entry) -> dict[str, pa.DataType]:

@@ -1,9 +1,4 @@
-"""Timers in raw keyed state.
-
-layout.py  the timer services of a key group, and their timers
-source.py  the timers of a handle, one state per service and time domain
-
-Timers in raw keyed state: RocksDB jobs whose timers live on the heap, and all jobs up to 1.5.
+"""Timers in raw keyed state, one state per service and time domain: RocksDB jobs whose timers live on the heap, and all jobs up to 1.5.
 
 The raw keyed stream has no header. At the handle's offset (-1: none) of each key group:
 
@@ -21,7 +16,7 @@ The raw keyed stream has no header. At the handle's offset (-1: none) of each ke
 The timestamp is last and its sign is not inverted. Flink: InternalTimerServiceSerializationProxy,
 InternalTimersSnapshotReaderWriters, LegacyTimerSerializer.
 
-Raw keyed state: the timers of the timer service, or bytes of an operator.
+Raw keyed state that an operator wrote itself is shown as bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +43,7 @@ from readers.javaio import STREAM_HEADER, read_object
 from readers.metadata import KeyGroupRange, KeyGroupsStateHandle
 from readers.serializers.base import Serializer
 from readers.snapshots.reading import read_pairs, read_versioned, serializer_of
-from readers.storage.location import Stream
+from readers.storage.filesystems import Stream
 
 MAGIC = bytes.fromhex("F1CD859F")
 _UNVERSIONED, _VERSION_1, _VERSION_2 = 0, 1, 2

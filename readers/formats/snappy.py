@@ -12,8 +12,6 @@
 There is no end mark: the stream ends with its region. Blocks hold at most 64 KiB (`SnappyFramedOutputStream`). The checksums are
 not verified.
 
-The plain bytes of a compressed key group.
-
 The formats read a key group as one buffer, and release its bytes as they go. A large key group is therefore decompressed chunk by
 chunk into a temporary file without a name, which is mapped: then only the pages in use, and the largest entry, take memory. A
 small key group stays in memory. Snappy expands a byte to about 20 bytes at most, which bounds the size of the file. `TMPDIR`

@@ -1,10 +1,8 @@
-"""Where the keys of entries stand in their bytes, for those who count keys without decoding them.
-
-`DifferingPages`: entries of one state that may differ between two sources. The seam between formats and `readers.differences`.
-
-`Source`: an opened handle, with the states that it holds and the entries of each.
+"""`Source`: an opened handle, with the states that it holds and the entries of each.
 
 A source is frozen. What becomes known after it was opened (names of fields, subclasses of a POJO) goes into a new one: `refine`.
+
+Two seams go around decoding: `KeyBounds`, for those who only count keys, and `DifferingPages`, for those who compare two sources.
 """
 
 from __future__ import annotations

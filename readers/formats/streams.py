@@ -1,6 +1,7 @@
-"""The start of a stream: the header with its states, and the positions of its key groups.
+"""Streams that begin with a header: the header with its states, and the key groups behind it.
 
-Key groups in a stream: the meaning of the offsets of a `KeyGroupsStateHandle`.
+Full and heap snapshots keep keyed state in one stream, and `KeyGroupsStream` is what they share; operator state and raw timers
+share parts of it. The offsets of a `KeyGroupsStateHandle` are positions in the stream:
 
 | layout | offset of a key group that is absent |
 |---|---|
@@ -9,8 +10,6 @@ Key groups in a stream: the meaning of the offsets of a `KeyGroupsStateHandle`.
 | raw keyed state | -1 |
 
 A key group ends where the next one in the stream begins.
-
-The shared part of the two layouts that keep keyed state in one stream: full/ and heap/.
 """
 
 from __future__ import annotations
@@ -39,7 +38,8 @@ from readers.formats.source import HandleSource, Selection, Source, StateName, S
 from readers.headers import KeyedHeader, StoredHeader, read_keyed_header, read_known_keyed_header
 from readers.metadata import KeyGroupsStateHandle, StreamStateHandle
 from readers.serializers.base import Serializer
-from readers.storage.location import Ranges, Stream, file_identity
+from readers.storage.filesystems import Stream
+from readers.storage.location import Ranges, file_identity
 
 
 def regions(

@@ -6,7 +6,6 @@ Out: a `SavepointMetadata`: operators → subtasks → state handles. A handle r
 
 Read in this order:
 
-    streams.py   handles of one range of bytes: the leaves
     model.py     the tree of values, with Flink's names
     reader.py    header, operators, subtasks; one function for each object, version steps inside
     handles.py   the handles; a table of tags at the end

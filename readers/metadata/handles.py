@@ -35,7 +35,7 @@ from typing import TypeVar
 import numpy as np
 
 from readers.cursor import Cursor
-from readers.metadata import model, streams
+from readers.metadata import model
 
 NULL_HANDLE = 0
 MAX_KEY_GROUPS = 1 << 15
@@ -84,7 +84,7 @@ class HandleCursor(Cursor):
         self.nesting += 1
 
 
-def read_stream_state_handle(cursor: HandleCursor) -> streams.StreamStateHandle | None:
+def read_stream_state_handle(cursor: HandleCursor) -> model.StreamStateHandle | None:
     """Read a stream handle; None for tag 0."""
     return _read_tagged(cursor, STREAM_STATE_HANDLES, "a stream state handle")
 
@@ -136,28 +136,28 @@ def _required(handle: T | None, cursor: HandleCursor) -> T:
     return handle
 
 
-def _required_stream(cursor: HandleCursor) -> streams.StreamStateHandle:
+def _required_stream(cursor: HandleCursor) -> model.StreamStateHandle:
     return _required(read_stream_state_handle(cursor), cursor)
 
 
 # --- streams ---
 
 
-def read_byte_stream(cursor: HandleCursor) -> streams.ByteStreamStateHandle:
-    return streams.ByteStreamStateHandle(
+def read_byte_stream(cursor: HandleCursor) -> model.ByteStreamStateHandle:
+    return model.ByteStreamStateHandle(
         handle_name=cursor.utf("handle name"), data=cursor.blob("inline state")
     )
 
 
-def read_file_stream(cursor: HandleCursor) -> streams.FileStateHandle:
-    return streams.FileStateHandle(state_size=cursor.i8(), file_path=cursor.utf("file path"))
+def read_file_stream(cursor: HandleCursor) -> model.FileStateHandle:
+    return model.FileStateHandle(state_size=cursor.i8(), file_path=cursor.utf("file path"))
 
 
-def read_relative_stream(cursor: HandleCursor) -> streams.RelativeFileStateHandle:
-    return streams.RelativeFileStateHandle(relative_path=cursor.utf("relative path"), state_size=cursor.i8())
+def read_relative_stream(cursor: HandleCursor) -> model.RelativeFileStateHandle:
+    return model.RelativeFileStateHandle(relative_path=cursor.utf("relative path"), state_size=cursor.i8())
 
 
-def read_segment(cursor: HandleCursor) -> streams.SegmentFileStateHandle:
+def read_segment(cursor: HandleCursor) -> model.SegmentFileStateHandle:
     """i8 start; i8 size; i4 scope; utf path; utf logical file id."""
     start = cursor.position
     # An unknown size is no error in other handles, but here only the size separates one state from the next.
@@ -166,7 +166,7 @@ def read_segment(cursor: HandleCursor) -> streams.SegmentFileStateHandle:
         raise cursor.corrupt(f"expected a segment, found start {start_pos} and size {state_size}", start)
     if scope not in _SEGMENT_SCOPES:
         raise cursor.corrupt(f"expected scope 0 (exclusive) or 1 (shared), found {scope}", start + 16)
-    return streams.SegmentFileStateHandle(
+    return model.SegmentFileStateHandle(
         start_pos=start_pos,
         state_size=state_size,
         state_scope=_SEGMENT_SCOPES[scope],
@@ -178,7 +178,7 @@ def read_segment(cursor: HandleCursor) -> streams.SegmentFileStateHandle:
 # --- keyed state ---
 
 
-def read_key_group_range(cursor: HandleCursor) -> streams.KeyGroupRange:
+def read_key_group_range(cursor: HandleCursor) -> model.KeyGroupRange:
     """i4 first key group, i4 number of key groups."""
     position = cursor.position
     start, count = cursor.i4(), cursor.i4()
@@ -186,7 +186,7 @@ def read_key_group_range(cursor: HandleCursor) -> streams.KeyGroupRange:
         raise cursor.corrupt(
             f"expected a range in {MAX_KEY_GROUPS} key groups, found {count} from {start} on", position
         )
-    return streams.KeyGroupRange(start, start + count - 1)
+    return model.KeyGroupRange(start, start + count - 1)
 
 
 def read_offsets(cursor: Cursor, count: int) -> model.Offsets:
@@ -369,16 +369,16 @@ def _read_channel_offsets(frame: Cursor) -> model.ChannelOffsets:
 
 
 # Ordinals of Flink's CheckpointedStateScope.
-_SEGMENT_SCOPES = {0: streams.CheckpointedStateScope.EXCLUSIVE, 1: streams.CheckpointedStateScope.SHARED}
+_SEGMENT_SCOPES = {0: model.CheckpointedStateScope.EXCLUSIVE, 1: model.CheckpointedStateScope.SHARED}
 
-STREAM_STATE_HANDLES: dict[int, Callable[[HandleCursor], streams.StreamStateHandle]] = {
+STREAM_STATE_HANDLES: dict[int, Callable[[HandleCursor], model.StreamStateHandle]] = {
     1: read_byte_stream,
     2: read_file_stream,
     # Its bytes are the bytes of its delegate. Flink accepts it, because its KeyGroupsStateHandle is a StreamStateHandle too.
     3: lambda cursor: read_key_groups(cursor).delegate,
     6: read_relative_stream,
     15: read_segment,
-    16: lambda _: streams.EmptySegmentFileStateHandle(),
+    16: lambda _: model.EmptySegmentFileStateHandle(),
 }
 
 KEYED_STATE_HANDLES: dict[int, Callable[[HandleCursor], model.KeyedStateHandle]] = {

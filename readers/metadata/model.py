@@ -1,8 +1,4 @@
-"""The leaves of `_metadata`: handles that name one range of bytes, inline, in a file, or in a segment of a file.
-
-Names are Flink's; the classes are in org.apache.flink.runtime.state.
-
-The content of `_metadata`: operators, subtasks and the handles of their state.
+"""The content of `_metadata`: operators, subtasks and the handles of their state.
 
     SavepointMetadata
       MasterState *
@@ -12,10 +8,10 @@ The content of `_metadata`: operators, subtasks and the handles of their state.
           managed, raw keyed state          KeyedStateHandle
           input channels, result subpartitions   ChannelStateHandle
 
-A `StreamStateHandle` (`streams.py`) is a leaf: it names one range of bytes. All other handles divide such a range into
-key groups, lists, changes or channels. Names are Flink's; the classes are in org.apache.flink.runtime.state and
-.checkpoint. Offsets are read-only int64 arrays of shape (n,): a handle of 32768 key groups costs 256 KiB, less than a
-list of Python integers.
+A `StreamStateHandle` is a leaf: it names one range of bytes, inline, in a file, or in a segment of a file. All other handles divide
+such a range into key groups, lists, changes or channels. Names are Flink's; the classes are in org.apache.flink.runtime.state and
+.checkpoint. Offsets are read-only int64 arrays of shape (n,): a handle of 32768 key groups costs 256 KiB, less than a list of
+Python integers.
 """
 
 from __future__ import annotations

@@ -1,25 +1,20 @@
-"""Pages of memory maps that are gone, because their file became shorter while it was read.
-
-A process that touches such a page gets SIGBUS, which ends it. That is right for workers of a service: another process tells the client.
-A program that is alone asks for `survive_lost_pages`: then a handler puts zeros in the place of all pages behind the first lost one,
-and remembers the file. What was read is worthless from then on, so readers ask `check_lost_pages` before rows leave them, writers before a
-new savepoint is published, and the program at its end.
-
-The handler is a function of Python that C calls in the thread that touched the page. That is allowed here, and not in most handlers:
-the signal comes from a read of the map, never from the middle of the allocator, and the thread may have or take Python's lock.
-
-File systems and the streams they open.
+"""File systems and the streams they open.
 
     Location       an absolute path in a file system
     FileSystem     `LocalFileSystem` here, `RemoteFileSystem` in `readers.storage.remote`
     Stream         the bytes of a handle: `span(start, end)`, `spans(ranges)`, `view(start, length)`, `data`, `windows(start, end)`
     Windows        bytes that a reader walks through until it has found what it needs
 
-Local files are memory-mapped. If a file shrinks under its map, the process ends with SIGBUS when it touches a page
-that no longer exists, unless it survives that (`readers.storage.filesystems`). Flink never changes a file, but a copy that is
-still running may, so the length is checked again before every span and after it was walked through, and a file that became
-shorter raises `FileChangedError`. (Reading into memory instead would be safe, but on a
-canonical savepoint in the page cache it copies every byte, which nothing else needs.)
+Local files are memory-mapped. Flink never changes a file, but a copy that is still running may, so the length is checked again
+before every span and after it was walked through, and a file that became shorter raises `FileChangedError`. (Reading into
+memory instead would be safe, but on a canonical savepoint in the page cache it copies every byte, which nothing else needs.)
+
+A process that touches a page of a map that is gone, because its file became shorter, gets SIGBUS, which ends it. That is right for
+workers of a service: another process tells the client. A program that is alone asks for `survive_lost_pages`: then a handler puts
+zeros in the place of all pages behind the first lost one, and remembers the file. What was read is worthless from then on, so
+readers ask `check_lost_pages` before rows leave them, writers before a new savepoint is published, and the program at its end. The
+handler is a function of Python that C calls in the thread that touched the page. That is allowed here, and not in most handlers:
+the signal comes from a read of the map, never from the middle of the allocator, and the thread may have or take Python's lock.
 
 This module does not check whether a path may be opened: `readers.storage.location` does.
 """

@@ -2,20 +2,17 @@
 
     SavepointLocation   finds `_metadata` and the file of every handle; allows no path outside the roots
     ResolvedFile        the file of a handle, and the range of its bytes there
-    Stream              the bytes of a handle, from `readers.storage.filesystems`
+    KnownFiles          files of a savepoint on this machine, and whether they are still what they were
+    file_identity       the physical bytes behind a handle
 
 `readers.storage.paths` decides which files the location may open.
 
-`KnownFiles`: files of a savepoint on this machine, and whether they are still what they were.
-
 To find the files of a state again follows every path that `_metadata` records, with all rules. A state of RocksDB has dozens of files,
-and a query asks for them before it trusts what was decoded from them. What decided on the places of the files is remembered here: if
-none of it has changed, they would be found where they were, and one look at each file tells whether it has changed.
+and a query asks for them before it trusts what was decoded from them. What decided on the places of the files is remembered in
+`KnownFiles`: if none of it has changed, they would be found where they were, and one look at each file tells whether it has changed.
 
-`file_identity`: the physical bytes behind a handle, so that two savepoints that share a file are known to share it.
-
-Incremental checkpoints share files of state, and a savepoint that was copied with hard links shares all. Handles whose identities are
-equal have the same bytes; the identities of equal copies differ.
+Incremental checkpoints share files of state, and a savepoint that was copied with hard links shares all. Handles whose
+`file_identity` is equal have the same bytes; the identities of equal copies differ.
 """
 
 from __future__ import annotations
@@ -40,7 +37,6 @@ from readers.errors import (
     SavepointGoneError,
     StorageError,
 )
-from readers.metadata.model import StreamStateHandle
 from readers.storage.filesystems import (
     URL,
     BufferStream,
@@ -59,6 +55,8 @@ from readers.storage.temporary import FileCache
 
 if TYPE_CHECKING:
     from pyarrow import fs
+
+    from readers.metadata.model import StreamStateHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

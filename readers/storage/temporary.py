@@ -1,6 +1,7 @@
-"""Folders for temporary files: each belongs to one process, and a new one removes those of dead processes.
+"""Files of this machine that may go: folders for temporary files, and a cache of fetched files.
 
-A process locks its folder (`flock`) before it gives it the name that others look for; the kernel releases the lock when the
+A folder for temporary files belongs to one process, and a new one removes those of dead processes. A process
+locks its folder (`flock`) before it gives it the name that others look for; the kernel releases the lock when the
 process ends, however it ends. A process that makes a folder removes those without a lock: only folders of its own user, no
 links, and nothing outside.
 
@@ -11,12 +12,11 @@ The folder of this machine's caches: object code in `kernels`, decoded states in
 | SAVEPOINTDB_CACHE_DIR | the folder |
 | XDG_CACHE_HOME | without the first variable the folder is `savepointdb` in this one, else in ~/.cache |
 
-A cache of fetched files on a local disk, limited in bytes; the least recently used files are removed first.
-
-A cached file is named by the SHA-256 of its identity: its location, length and version. It gets this name when it is
-complete, so every process that finds it reads a whole file; any number of processes may share the folder. A process
-uses a file through a hard link in a folder of its own, so the cache may remove the file at any time. The folder of a killed
-process goes when the next one makes its own; unfinished files are removed when they are a day old.
+The cache of fetched files is limited in bytes; the least recently used files are removed first. A cached file is named by the
+SHA-256 of its identity: its location, length and version. It gets this name when it is complete, so every process that finds it
+reads a whole file; any number of processes may share the folder. A process uses a file through a hard link in a folder of its own,
+so the cache may remove the file at any time. The folder of a killed process goes when the next one makes its own; unfinished files
+are removed when they are a day old.
 """
 
 from __future__ import annotations

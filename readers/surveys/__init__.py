@@ -6,5 +6,4 @@ In reading order:
 
     keytable.py   the table of keys: entries and bytes of each, in compiled code
     survey.py     a part of a state, and the whole of it: distinct keys, the largest keys, times of updates
-    orphans.py    keys that have timers and nothing else
 """

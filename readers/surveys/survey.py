@@ -1,4 +1,4 @@
-"""Surveys of states: how many keys there are, which are the largest, when values were updated last.
+"""Surveys of states: how many keys there are, which are the largest, when values were updated last, which have only timers.
 
 All entries of a key are in one key group, so that keys are counted key group by key group, and few of them are in memory at once. A
 key group with more keys than have room is thinned out: the largest keys stay, and of all others those whose hash ends with some zero
@@ -7,10 +7,9 @@ bits, which are a sample whose size tells the number of all (Wegman's adaptive s
 Where the entries of a key follow each other, as RocksDB sorts them, nothing has to be estimated. Where each entry has a key of its
 own no table is needed.
 
-Orphan timers: keys of an operator that have timers and no entry in any other keyed state of it.
-
-The keys of timers are kept, the entries of all other states pass by. Keys are compared by their bytes. Where the keys of timers have no
-room in memory, they are looked at in several rounds, each for a part of all hashes.
+Orphan timers are those of keys of an operator that have no entry in any other keyed state of it. The keys of timers are kept, the
+entries of all other states pass by. Keys are compared by their bytes. Where the keys of timers have no room in memory, they are
+looked at in several rounds, each for a part of all hashes.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import pytest
 
 import savepointdb
 from catalog import Split
-from readers.storage.location import ReadCounter
+from readers.storage.filesystems import ReadCounter
 from tests.support.paths import DATA, PROJECT
 
 if TYPE_CHECKING:

@@ -44,8 +44,8 @@ from readers.decode import loads
 from readers.formats.full.layout import cut_key_group
 from readers.formats.rocksdb.database import read_only_copy
 from readers.formats.rocksdb.source import RocksSource
-from readers.formats.rocksdb.sst import Directory
 from readers.formats.rocksdb.sst.checksums import crc32c, masked
+from readers.formats.rocksdb.sst.files import Directory
 from readers.formats.rocksdb.sst.manifest import read_manifest
 from readers.keygroups import operator_id_of
 from readers.metadata import IncrementalRemoteKeyedStateHandle

@@ -27,5 +27,5 @@ To add an instruction:
 5. A serializer that emits it, with test vectors: the tests of serializers run each value with and without columns, and
    `tests/readers/compiled` runs the machine by Python as well and compares.
 
-The tables in `compiled/ahead.py` and in `pyproject.toml` (mypy) need a line only for a new module.
+The tables in `compiled/kernel.py` and in `pyproject.toml` (mypy) need a line only for a new module.
 """

@@ -2,6 +2,5 @@
 
 log.py     the bytes of the changes, and the states that they announce
 replay.py  applies the changes to the entries of the base
-keys.py    deduces the type of the keys where nothing records it
-source.py  the states of a handle
+source.py  the states of a handle; deduces the type of the keys where nothing records it
 """

@@ -10,7 +10,7 @@
 | 6 ADD_OR_UPDATE_ELEMENT | map key, map value without null flag | puts |
 | 7 REMOVE_ELEMENT | map key; timer | removes |
 
-Changes are applied to bytes, never to values. An entry is kept by its composite key (`composite/layout.py`), so the result has
+Changes are applied to bytes, never to values. An entry is kept by its composite key (`composite.py`), so the result has
 RocksDB's layout, whatever the layout of the base. Changes are applied by key group; entries of a composite base in key
 groups without changes pass unchanged.
 
@@ -53,7 +53,7 @@ from readers.formats.changelog.log import (
 from readers.formats.composite import compose_prefix, emit_scope
 from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry, map_serializer
 from readers.formats.rocksdb.database import framed
-from readers.formats.rocksdb.sst import PAGE_BYTES, PAGE_ENTRIES
+from readers.formats.rocksdb.sst.scan import PAGE_BYTES, PAGE_ENTRIES
 from readers.keygroups import key_group_bytes
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.operators import TimerSerializer

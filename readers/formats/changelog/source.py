@@ -1,18 +1,16 @@
-"""Deduces the type of the keys of a changelog.
+"""Keyed state as it was when it was last materialized, with the changes since.
 
 A log does not describe its keys: their serializer is recorded in the header of the base, or with the timers. Without both, the
 key groups give evidence: a key belongs to the key group that its hash selects. If there are too few keys to be certain,
 the changes that set values still show how long keys are, because such a change ends where its value ends.
 
 Flink: KeyGroupRangeAssignment
-
-Keyed state as it was when it was last materialized, with the changes since.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -27,11 +25,11 @@ from readers.formats.changelog import replay
 from readers.formats.changelog.log import SCOPE, Bounds, Changelog, ChangeSet
 from readers.formats.composite import FilesSource
 from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry
-from readers.formats.opener import Opener, OpeningContext
+from readers.formats.opener import Opener, OpeningContext, opener_of
 from readers.formats.source import EntryChange, Selection, Source, StateName
 from readers.headers import StoredHeader, read_known_keyed_header
 from readers.keygroups import key_group_of
-from readers.metadata import ChangelogStateBackendHandle, KeyedStateHandle, StreamStateHandle
+from readers.metadata import ChangelogStateBackendHandle, KeyedStateHandle, StateRole, StreamStateHandle
 from readers.metainfo import BackendStateType, StateMetaInfo
 from readers.serializers.base import Problem, Serializer
 from readers.serializers.primitives import (
@@ -295,17 +293,10 @@ class ChangelogSource(FilesSource):
 
 
 class ChangelogOpener(Opener[ChangelogStateBackendHandle]):
-    """Opens a base and its changes.
-
-    Args:
-        opener_of: returns the opener of the handle of a base, which may be of any snapshot format.
-    """
+    """Opens a base, which may be of any snapshot format, and its changes."""
 
     family = StateKind.VALUE
     sources = (ChangelogSource,)
-
-    def __init__(self, opener_of: Callable[[KeyedStateHandle], Opener[Any]]) -> None:
-        self._opener_of = opener_of
 
     def open(self, handle: ChangelogStateBackendHandle, context: OpeningContext) -> Source:
         bases = self._bases(handle, context)
@@ -335,7 +326,7 @@ class ChangelogOpener(Opener[ChangelogStateBackendHandle]):
         self, handle: ChangelogStateBackendHandle, *, first: bool, few: bool
     ) -> Iterator[tuple[StreamStateHandle, Ranges]]:
         for base in handle.materialized:
-            yield from self._opener_of(base).first_ranges(base, first=first, few=few)
+            yield from opener_of(StateRole.MANAGED_KEYED, base).first_ranges(base, first=first, few=few)
 
     def _bases(self, handle: ChangelogStateBackendHandle, context: OpeningContext) -> tuple[Source, ...]:
         return tuple(self._opener_of_base(base).open(base, context) for base in handle.materialized)
@@ -344,7 +335,7 @@ class ChangelogOpener(Opener[ChangelogStateBackendHandle]):
         # Flink never nests changelogs; made-up metadata could, to any depth.
         if isinstance(handle, ChangelogStateBackendHandle):
             raise UnsupportedStateError(f"expected a snapshot as base, found {type(handle).__name__}")
-        return self._opener_of(handle)
+        return opener_of(StateRole.MANAGED_KEYED, handle)
 
     def _key_serializer(
         self,

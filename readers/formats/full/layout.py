@@ -12,11 +12,8 @@ The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of
 A writer puts the entries of a state together. After one walk over a key group its few `StateRanges` are known, and later walks step
 over the states that are not wanted. With compression each key group is one snappy stream.
 
-Flink: FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
-
-Looks up the entries of some keys in a key group of the full layout, and walks no further than needed.
-
-A key group has no index: a lookup walks over all entries before the wanted ones. It ends as soon as no more entry can come:
+A key group has no index: a lookup of some keys walks over all entries before the wanted ones. It ends as soon as no more entry can
+come:
 
 | the walk ends | because |
 |---|---|
@@ -32,7 +29,7 @@ A lookup does not read what follows. So it does not report bytes there that cont
 that comes a second time, which no writer produces. A scan does both. The number of bytes that arrive at a time does not
 change the result.
 
-Flink: RocksStatesPerKeyGroupMergeIterator, HeapKeyValueStateIterator, FullSnapshotAsyncWriter.
+Flink: FullSnapshotAsyncWriter, FullSnapshotRestoreOperation, RocksStatesPerKeyGroupMergeIterator, HeapKeyValueStateIterator.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The first entries of a state in the full layout: key groups are walked as far as some kilobytes reach.
+"""Reads the full layout (`full/layout.py`): canonical savepoints of all backends, and full checkpoints of RocksDB.
 
-An entry that the limit cuts is left out. See `full/layout.py` for the bytes.
-
-What differs between the key groups of two canonical savepoints, remembered and collected.
-
-Reads the full layout: canonical savepoints of all backends, and full checkpoints of RocksDB.
+The first entries of a state are found in a few kilobytes: key groups are walked as far as these reach, and an entry that they cut is
+left out. What differs between the key groups of two canonical savepoints is remembered, and collected until it is worth decoding.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Finds the entries of a heap state that can be walked, some megabytes at a time.
+"""Finds the entries of a heap state, some megabytes at a time, and the end of one that cannot be walked.
 
 No length records the end of an entry: it is walked within a window, and an entry that does not end there is large. A large list or
 map is cut between its elements into partial entries. The bytes of a partial entry are those of an entry: the namespace and key,
 then the number of some of the elements and these elements. So a key with millions of elements takes as much memory as a
 window; only a single large element takes more.
 
-Finds the end of a heap state that cannot be walked, and its entries.
-
-Entries of a native heap snapshot carry no lengths. Where a value has no known end (an unknown serializer, an object of a
+Where a value has no known end (an unknown serializer, an object of a
 class that the savepoint does not describe), the next state is found by what must be true of it:
 
 * the states of a key group follow each other, each once, as `u2 id, i4 count, entries`, and fill it exactly;

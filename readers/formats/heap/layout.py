@@ -9,9 +9,9 @@ The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of
 | u2 state id, i4 n, n × element | PRIORITY_QUEUE |
 
 The value of a LIST is written by `ListSerializer`, that of a MAP by `MapSerializer`. Nothing records a length. To find the end of a
-state, its serializers walk its entries, also if the state is not wanted; where they cannot, `gaps.py` searches for the end.
+state, its serializers walk its entries, also if the state is not wanted; where they cannot, `entries.py` searches for the end.
 Entries whose bounds are not certain, even of several states, become one row of bytes. With compression each state is a
-snappy stream of its own; the streams of a key group follow each other. Flink 1.2 wrote a state by its namespaces: see `maps.py`.
+snappy stream of its own; the streams of a key group follow each other. Flink 1.2 wrote a state by its namespaces: see `source.py`.
 
 Flink: HeapSnapshotStrategy, CopyOnWriteStateMapSnapshot, HeapRestoreOperation.
 """
@@ -196,7 +196,7 @@ class HeapKeyGroupReader:
 
     Args:
         states: name and entry of the states, in the order of their ids.
-        order: returns the ids in the order in which key groups have their states; see `gaps.py`.
+        order: returns the ids in the order in which key groups have their states; see `entries.py`.
         ends: (key group, state id) → end of a state that cannot be walked; shared by all readers of a stream.
         max_parallelism: the number of key groups of the operator.
         path: the file, for errors.

@@ -1,6 +1,7 @@
-"""The heap layout of Flink 1.2: the states of a key group by namespace.
+"""Reads the native layout of the hashmap backend: checkpoints and native savepoints.
 
-Header version 1 has this layout. It is that of `layout.py`, except for the bytes behind the id of a state:
+Header version 1 (Flink 1.2) has the states of a key group by namespace. Its layout is that of `layout.py`, except for the bytes
+behind the id of a state:
 
 | bytes | meaning |
 |---|---|
@@ -10,8 +11,6 @@ Header version 1 has this layout. It is that of `layout.py`, except for the byte
 An entry has two segments: its namespace, which it shares with others, then key and value.
 
 Flink: StateTableByKeyGroupReaders$StateTableByKeyGroupReaderV1 (1.3), HeapKeyedStateBackend#writeStateTableForKeyGroup (1.2)
-
-Reads the native layout of the hashmap backend: checkpoints and native savepoints.
 """
 
 from __future__ import annotations
@@ -63,7 +62,8 @@ from readers.formats.streams import (
     small_or_header,
 )
 from readers.metadata import KeyGroupsStateHandle, StreamStateHandle
-from readers.storage.location import Ranges, Stream
+from readers.storage.filesystems import Stream
+from readers.storage.location import Ranges
 
 LAST_HEADER_VERSION = 1
 _NAMESPACE_BYTES = 4  # the least that a namespace takes: the count of its entries
@@ -111,7 +111,7 @@ class HeapMapsKeyGroupReader:
             if cursor.boolean():
                 cuts += self._cuts(data, cursor, wanted)
         except UnsupportedSerializerError:
-            # Only the last state has a certain end without a walk: that of the key group. `gaps.py` knows the newer layout only.
+            # Only the last state has a certain end without a walk: that of the key group. `entries.py` knows the newer layout only.
             if is_last:
                 return undivided(start, limit)
             raise

@@ -1,7 +1,8 @@
-"""The entries that differ between two RocksDB instances, without reading the tables that both have.
+"""Reads the files of one RocksDB or ForSt instance: incremental checkpoints and native savepoints.
 
-Incremental checkpoints share tables. A key that stands in shared tables alone has the same entries on both sides, in the same order:
-the sequence number of an entry is part of its key. So only keys that have an entry in a table of one side alone can differ:
+Two instances are compared without reading the tables that both have. Incremental checkpoints share tables. A key that stands in shared
+tables alone has the same entries on both sides, in the same order: the sequence number of an entry is part of its key. So only keys
+that have an entry in a table of one side alone can differ:
 
     1. the tables of both that are not shared  →  the keys with an entry there, also deletions and operands; some thousand at once
     2. each instance, of these keys            →  their entries: of shared tables only the blocks that may hold such a key
@@ -12,8 +13,6 @@ A range tombstone that touches the range, and all else that our reader of tables
 so does a pair of instances that shares little.
 
 Two tables are shared if they are the same file, or local files with the same bytes. The level of a table does not matter.
-
-Reads the files of one RocksDB or ForSt instance: incremental checkpoints and native savepoints.
 """
 
 from __future__ import annotations
@@ -31,18 +30,11 @@ from readers.formats import composite
 from readers.formats.composite import FilesSource
 from readers.formats.entry import StateKind
 from readers.formats.opener import Opener, OpeningContext
-from readers.formats.rocksdb.database import is_forst, manifest_files, options_files
-from readers.formats.rocksdb.instance import RocksInstance
-from readers.formats.rocksdb.sst import (
-    DataFile,
-    Entries,
-    KeptFiles,
-    KeptRanges,
-    NotReadHereError,
-    TableShare,
-    differing,
-    written_keys,
-)
+from readers.formats.rocksdb.database import RocksInstance, is_forst, manifest_files, options_files
+from readers.formats.rocksdb.sst.files import KeptFiles, KeptRanges
+from readers.formats.rocksdb.sst.lockstep import differing
+from readers.formats.rocksdb.sst.manifest import DataFile, NotReadHereError
+from readers.formats.rocksdb.sst.scan import Entries, TableShare, written_keys
 from readers.formats.source import DifferingPages, Selection, Source, StateName, StateSize, Tally
 from readers.formats.streams import header_of, header_outline, is_small, keyed_entries, small_or_header
 from readers.headers import KeyedHeader, StoredHeader, read_keyed_header

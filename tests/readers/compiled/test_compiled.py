@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readers.compiled import ahead, identity, store
+from readers.compiled import kernel as code
 from readers.compiled.kernel import Kernel
 from readers.decode.decoder import Page
 from readers.decode.machine import execute as machine
@@ -29,7 +29,7 @@ from readers.errors import ReaderError
 from readers.formats import inflight as channelstate
 from readers.formats.changelog import log as changelog
 from readers.formats.full import layout as full
-from readers.formats.rocksdb.sst import blocks, checksums, compression
+from readers.formats.rocksdb.sst import blocks, checksums
 from readers.formats.source import Selection
 from readers.rows import state_schema
 from readers.savepoint import Savepoint
@@ -172,11 +172,11 @@ def test_kernels_take_arrays_and_numbers_and_return_what_they_say(sample: Any):
 def test_where_the_system_does_not_describe_the_processor_llvm_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    kernels = list(ahead.kernels_of(full.__name__).values())
-    known = identity.identity_of(kernels)
-    monkeypatch.setattr(identity, "_MODEL", tmp_path / "none")
+    kernels = list(code.kernels_of(full.__name__).values())
+    known = code.identity_of(kernels)
+    monkeypatch.setattr(code, "_MODEL", tmp_path / "none")
 
-    other = identity.identity_of(kernels)
+    other = code.identity_of(kernels)
 
     assert len(other) == 64
     assert other != known or sys.platform != "linux"
@@ -245,12 +245,12 @@ def test_files_that_others_could_have_written_are_not_loaded(compiled: Path, mod
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a unit, alone in a cache of its own."""
     unit = checksums.__name__
-    ahead.compile_all([unit])
+    code.compile_all([unit])
     (path,) = [
         path
-        for folder in store.folders()
+        for folder in code.folders()
         if folder.is_dir()
-        for path in folder.glob(f"{unit}-{identity.identity_of(ahead.kernels_of(unit).values())}.bin")
+        for path in folder.glob(f"{unit}-{code.identity_of(code.kernels_of(unit).values())}.bin")
     ][:1]
     folder = tmp_path / "above" / "cache" / "kernels"
     folder.mkdir(parents=True, mode=0o755)
@@ -260,7 +260,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def is_loaded() -> bool:
-    return ahead.missing_units([checksums.__name__]) == []
+    return code.missing_units([checksums.__name__]) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files")
@@ -367,7 +367,7 @@ def test_every_module_with_kernels_is_compiled_ahead():
 
     assert names == set(COMPILED_UNITS)
     assert all(
-        isinstance(kernel, Kernel) for unit in COMPILED_UNITS for kernel in ahead.kernels_of(unit).values()
+        isinstance(kernel, Kernel) for unit in COMPILED_UNITS for kernel in code.kernels_of(unit).values()
     )
 
 
@@ -389,17 +389,15 @@ def test_checksums_are_those_of_their_source(data: np.ndarray):
 
 @given(
     data=bytes_and_slack,
-    kind=st.sampled_from([compression.SNAPPY, compression.LZ4]),
+    kind=st.sampled_from([blocks.SNAPPY, blocks.LZ4]),
     size=st.integers(0, 200),
 )
 def test_decompression_is_that_of_its_source(data: np.ndarray, kind: int, size: int):
     length = len(data) - 64
-    decompress = compression.decompress_snappy if kind == compression.SNAPPY else compression.decompress_lz4
+    decompress = blocks.decompress_snappy if kind == blocks.SNAPPY else blocks.decompress_lz4
     plain, expected = np.zeros(size + 64, dtype=np.uint8), np.zeros(size + 64, dtype=np.uint8)
 
-    assert compression.plain_length(kind, data, length) == interpreted(compression.plain_length)(
-        kind, data, length
-    )
+    assert blocks.plain_length(kind, data, length) == interpreted(blocks.plain_length)(kind, data, length)
     assert decompress(data, length, plain, size) == interpreted(decompress)(data, length, expected, size)
     assert plain[:size].tolist() == expected[:size].tolist()
 
@@ -411,7 +409,7 @@ def test_headers_of_entries_are_those_of_their_source(data: np.ndarray, start: i
     for kernel, arguments in (
         (blocks.entry_header, (address + min(start, length), address + length)),
         (blocks.entries_length, (address, length)),
-        (compression.varint, (address + min(start, length), address + length)),
+        (blocks.varint, (address + min(start, length), address + length)),
     ):
         assert kernel(*arguments) == interpreted(kernel)(*arguments)
 
@@ -552,7 +550,7 @@ def rows_of(part: StatePart) -> list[str] | str:
 def by_python() -> Iterator[None]:
     """Let Python run the machine inside."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, kernel in ahead.kernels_of(machine.__name__).items():
+        for name, kernel in code.kernels_of(machine.__name__).items():
             patch.setattr(machine, name, interpreted(kernel))
         yield
 

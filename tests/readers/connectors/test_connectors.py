@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from readers.connectors import cdc, cdcassigner, committer, files, kafka, kinesis, pulsar, sequences
+from readers.connectors import cdc, files, kafka, kinesis, pulsar, sequences
 from readers.connectors.layout import COORDINATOR_STATE, READER_STATE, Layout
 from readers.connectors.recognition import LAYOUTS, RecodedSerializer, recode, recognised
 from readers.cursor import Cursor
@@ -355,7 +355,7 @@ def test_committables_of_kafka_are_read_and_others_are_bytes():
         return versioned(2, struct.pack(">I", 0xB91F252C) + versioned_list(1, checkpoint))
 
     def committable(data: bytes) -> dict[str, Any]:
-        value = committer.COLLECTOR.read_whole(data)
+        value = kafka.COLLECTOR.read_whole(data)
         (request,) = value["checkpoints"][0]["subtasks"][0]["requests"]
         assert (request["retries"], request["state"]) == (2, "RETRY")
         found: dict[str, Any] = request["committable"]
@@ -410,14 +410,14 @@ WRITTEN_LAYOUTS = {
     "pulsar-enumerator": pulsar.ENUMERATOR,
     "mysql-snapshot-split": cdc.SPLITS,
     "mysql-binlog-split": cdc.SPLITS,
-    "mysql-enumerator-snapshot": cdcassigner.ENUMERATOR,
-    "mysql-enumerator-hybrid": cdcassigner.ENUMERATOR,
-    "mysql-enumerator-binlog": cdcassigner.ENUMERATOR,
+    "mysql-enumerator-snapshot": cdc.ENUMERATOR,
+    "mysql-enumerator-hybrid": cdc.ENUMERATOR,
+    "mysql-enumerator-binlog": cdc.ENUMERATOR,
     "postgres-snapshot-split": cdc.BASE_SPLITS,
     "postgres-stream-split": cdc.BASE_SPLITS,
-    "postgres-enumerator-snapshot": cdcassigner.BASE_ENUMERATOR,
-    "postgres-enumerator-hybrid": cdcassigner.BASE_ENUMERATOR,
-    "postgres-enumerator-stream": cdcassigner.BASE_ENUMERATOR,
+    "postgres-enumerator-snapshot": cdc.BASE_ENUMERATOR,
+    "postgres-enumerator-hybrid": cdc.BASE_ENUMERATOR,
+    "postgres-enumerator-stream": cdc.BASE_ENUMERATOR,
 }
 BINLOG = '{"ts_sec":"0","file":"mysql-bin.000003","pos":"154","kind":"SPECIFIC","row":"0","event":"0"}'
 LSN = '{"ts_usec":"1700000000000000","lsn":"24023128","txId":"565"}'
@@ -448,7 +448,7 @@ def test_every_written_value_has_its_layout():
 def test_a_written_value_is_recognised_as_its_layout_and_no_other(name):
     layout = WRITTEN_LAYOUTS[name]
     found = {COORDINATOR_STATE if "enumerator" in name else READER_STATE: [written(name)]}
-    if layout in (cdcassigner.ENUMERATOR, cdcassigner.BASE_ENUMERATOR):
+    if layout in (cdc.ENUMERATOR, cdc.BASE_ENUMERATOR):
         family = "mysql-binlog-split" if layout.connector == "mysql-cdc" else "postgres-stream-split"
         found[READER_STATE] = [written(family)]
 

@@ -39,7 +39,7 @@ from readers.metadata import (
 from readers.metadata.handles import HandleCursor
 from readers.savepoint import Savepoint
 from readers.serializers.primitives import LongSerializer, VoidNamespaceSerializer
-from readers.storage.location import Stream
+from readers.storage.filesystems import Stream
 from tests.support.metadata_writer import handle, i1, i4, i8, write_metadata
 
 TAG = 99

@@ -38,7 +38,7 @@ from readers.savepoint import Savepoint
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.primitives import LongSerializer, StringSerializer, VoidNamespaceSerializer
 from readers.states import State, StatePart
-from readers.storage.location import BufferStream, ReadCounter
+from readers.storage.filesystems import BufferStream, ReadCounter
 from tests.support.examples import examples
 from tests.support.notation import json_text, plain_values
 from tests.support.paths import DATA

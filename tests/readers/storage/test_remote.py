@@ -26,8 +26,8 @@ from readers.errors import (
 )
 from readers.metadata import FileStateHandle, RelativeFileStateHandle
 from readers.storage import remote
-from readers.storage.filesystems import LocalFileSystem, Location, ReadCounter
-from readers.storage.location import SavepointLocation, StorageOptions, Stream
+from readers.storage.filesystems import LocalFileSystem, Location, ReadCounter, Stream
+from readers.storage.location import SavepointLocation, StorageOptions
 from readers.storage.remote import Client, RemoteFileSystem, RemoteStream
 from readers.storage.temporary import FileCache
 from tests.support.examples import examples

@@ -32,8 +32,8 @@ from readers.metadata import (
     SegmentFileStateHandle,
     read_metadata,
 )
-from readers.storage.filesystems import Location
-from readers.storage.location import ReadCounter, SavepointLocation
+from readers.storage.filesystems import Location, ReadCounter
+from readers.storage.location import SavepointLocation
 from tests.support.paths import PROJECT
 
 JOB = "3999539312645ade420b3e452fe2ff6a"

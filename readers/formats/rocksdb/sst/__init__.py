@@ -3,44 +3,13 @@
 It returns the entries that RocksDB's own iterator returns, with overwrites, deletes and merges applied. Where it does not know
 for certain what the bytes mean it raises `NotReadHereError`, and RocksDB reads them.
 
-    files.py        the bytes of the files, wherever they are
+    files.py        the bytes of the files, wherever they are; what two instances need is read once
     words.py        machine words and byte strings at an address
     checksums.py    CRC-32C, XXH3
-    compression.py  Snappy and LZ4; zlib and ZSTD by a library
     manifest.py     CURRENT and MANIFEST: the files of each column family
-    blocks.py       entries, index blocks
+    blocks.py       entries, index blocks; Snappy and LZ4, zlib and ZSTD by a library
     table.py        a file: footer, properties, range tombstones, index
     merge.py        the entries of all files in order, the newest of each key
     scan.py         files → windows → merge → pages
     lockstep.py     pages of two instances → the entries that differ
-    kept.py         files of two instances: what both need is read once
 """
-
-from readers.formats.rocksdb.sst.files import Directory, Files, KeptFiles, KeptRanges, TableBytes
-from readers.formats.rocksdb.sst.lockstep import differing
-from readers.formats.rocksdb.sst.manifest import DataFile, NotReadHereError
-from readers.formats.rocksdb.sst.scan import (
-    PAGE_BYTES,
-    PAGE_ENTRIES,
-    Entries,
-    SstDatabase,
-    TableShare,
-    written_keys,
-)
-
-__all__ = [
-    "PAGE_BYTES",
-    "PAGE_ENTRIES",
-    "DataFile",
-    "Directory",
-    "Entries",
-    "Files",
-    "KeptFiles",
-    "KeptRanges",
-    "NotReadHereError",
-    "SstDatabase",
-    "TableBytes",
-    "TableShare",
-    "differing",
-    "written_keys",
-]

@@ -1,4 +1,4 @@
-"""The compression of RocksDB's blocks: each call decompresses one block.
+"""Blocks: the unit that a table is read, checked, compressed and decompressed by.
 
 | type byte | compression | before the compressed bytes |
 |---|---|---|
@@ -10,10 +10,6 @@
 
 The lengths are there since `format_version` 2. Compiled code decompresses Snappy and LZ4: a block has four kilobytes in Flink, and a
 call of a library from Python takes as long as decompressing it.
-
-RocksDB: UncompressData; Snappy: format_description.txt; LZ4: lz4_Block_format.md.
-
-Blocks: the unit that a table is read, checked and compressed by.
 
 On disk, at a handle (offset, size):
 
@@ -38,7 +34,7 @@ not less than any key in its block, and less than all keys in the next; it may l
 handle, two varints. With delta encoding these values have no length; where the key shares bytes with the key before, the
 value is only the difference in size (zigzag), and the block starts where the block before ends.
 
-RocksDB: Block, BlockBuilder, IndexValue, DataBlockFooter.
+RocksDB: Block, BlockBuilder, IndexValue, DataBlockFooter, UncompressData; Snappy: format_description.txt; LZ4: lz4_Block_format.md.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 `Files` opens them, and `TableBytes` reads ranges of one; both have hooks (`fetch`, `announce`, `keep`) for files that are not local.
 `Directory` and `LocalBytes` are those of a local folder; `readers.formats.rocksdb.files` has those of a savepoint.
 
-Files of two instances that are read together: what both need is read once, and what was read is counted.
-
-A comparison reads a part of a file twice or three times, shortly after each other: to find keys, then for each of the two
-instances. `KeptRanges` holds what was read last, so that only the first read reaches the file.
+Files of two instances are read together: what both need is read once, and what was read is counted. A comparison reads a part of a
+file twice or three times, shortly after each other: to find keys, then for each of the two instances. `KeptRanges` holds what was
+read last, so that only the first read reaches the file.
 """
 
 from __future__ import annotations

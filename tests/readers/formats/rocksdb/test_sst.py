@@ -21,14 +21,6 @@ from hypothesis import strategies as st
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats.rocksdb.database import RocksDatabase, read_only_copy
 from readers.formats.rocksdb.source import RocksSource
-from readers.formats.rocksdb.sst import (
-    PAGE_BYTES,
-    PAGE_ENTRIES,
-    Directory,
-    Entries,
-    NotReadHereError,
-    SstDatabase,
-)
 from readers.formats.rocksdb.sst.blocks import (
     LZ4,
     SNAPPY,
@@ -44,6 +36,9 @@ from readers.formats.rocksdb.sst.checksums import (
     masked,
     xxh3,
 )
+from readers.formats.rocksdb.sst.files import Directory
+from readers.formats.rocksdb.sst.manifest import NotReadHereError
+from readers.formats.rocksdb.sst.scan import PAGE_BYTES, PAGE_ENTRIES, Entries, SstDatabase
 from readers.formats.source import Selection
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.savepoint import Savepoint

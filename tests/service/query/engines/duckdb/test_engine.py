@@ -21,7 +21,7 @@ from sqlglot import parse_one
 from catalog.scan import ANYTHING, Predicate, Scan, Split
 from catalog.table import FactsTable, Table
 from readers.errors import CorruptDataError
-from readers.storage.location import ReadCounter
+from readers.storage.filesystems import ReadCounter
 from service.base.errors import (
     ForbiddenError,
     InvalidQueryError,
