@@ -30,7 +30,9 @@ from readers.serializers.primitives import (
     BooleanSerializer,
     BytePrimitiveArraySerializer,
     DoubleSerializer,
+    InstantSerializer,
     IntSerializer,
+    LocalDateTimeSerializer,
     LongPrimitiveArraySerializer,
     LongSerializer,
     StringSerializer,
@@ -48,7 +50,6 @@ from readers.serializers.table.logicaltypes import (
     timestamp_type,
 )
 from readers.serializers.table.rowdata import RowDataSerializer
-from readers.serializers.temporal import InstantSerializer, LocalDateTimeSerializer
 from writers import Encoder
 
 _ELEMENTS = 8

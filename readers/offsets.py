@@ -35,7 +35,7 @@ from readers.formats.source import Selection
 from readers.operators import Operator
 from readers.savepoint import Savepoint
 from readers.schemas import schema_of
-from readers.serializers.streaming import JavaSerializer
+from readers.serializers.operators import JavaSerializer
 from readers.states import State, StatePart
 
 SCHEMA = schema_of(

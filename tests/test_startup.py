@@ -24,8 +24,6 @@ NOT_FOR_A_LOOKUP = (
     "writers.savepoint",
     "readers.jars",
     "readers.connectors",
-    "readers.jars",
-    "readers.jars.jobclasses",
     "readers.formats.changelog",
     "readers.formats.full",
     "readers.formats.heap",

@@ -7,11 +7,9 @@ Reading order:
 
     instructions.py  the instruction set: opcodes, operands, and the bytes that each reads
     program.py       the builder that serializers emit instructions with
-    columns.py       the arenas that the machine fills, and how they become Arrow arrays without a copy
+    columns.py       the arenas that the machine fills, how they become Arrow arrays, and the values that these cannot hold, as text
     machine/         the interpreter: one compiled function over flat arrays
-    page.py          the input, from a state-file format
-    decoder.py       the loop around the interpreter: batches, growth, Python leaves, errors
-    outliers.py      values that their columns cannot hold, as text
+    decoder.py       `Page`, from a state-file format, and the loop around the interpreter: batches, growth, Python leaves, errors
     versions.py      entries of two versions of a layout in one page
     dictionaries.py  texts → dictionaries, for engines that gain by them
     loads.py         loads and stores at an address, for compiled code

@@ -15,7 +15,7 @@ and each has a byte of validity an item, set to 1 beforehand, so that only nulls
 The machine sees `table`, int64 of shape (columns, FIELDS), whose fields are the constants below; its subroutines that
 read and write them are in `machine/columns.py`.
 
-Outliers: values that the type of their column cannot hold. The column has NULL, and the text is kept beside it.
+A value that the type of its column cannot hold is an *outlier*: the column has NULL, and the text is kept beside it.
 
 | value | column | cannot hold |
 |---|---|---|

@@ -1,8 +1,7 @@
-"""`Page`: a buffer and the positions of entries of one state in it. The seam between state-file formats and value types.
+"""The loop around the interpreter: batches, growth, Python leaves, outliers, errors.
 
-The loop around the interpreter: batches, growth, Python leaves, outliers, errors.
-
-A `Decoder` holds a program, the tree of columns that it fills, and the machine's stack and registers; it belongs to
+A `Page`, a buffer and the positions of entries of one state in it, is the seam between state-file formats and value types. A
+`Decoder` holds a program, the tree of columns that it fills, and the machine's stack and registers; it belongs to
 one thread. A batch that outgrows its arena ends early, and the next one is given more room: memory follows the data,
 not the worst case.
 """

@@ -480,7 +480,7 @@ class Program:
 
     @contextmanager
     def binary_map_keys(self, width: int) -> Iterator[None]:
-        """The keys of a map, which is the region. The current column is a map; see `outliers.py` for null keys."""
+        """The keys of a map, which is the region. The current column is a map; see `columns.py` for null keys."""
         with (
             self._region(op.BINARY_KEYS),
             self._elements(width, in_map=True),

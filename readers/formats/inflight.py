@@ -50,8 +50,8 @@ from readers.errors import CorruptDataError, ReaderError
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.metadata import ChannelOffsets, ChannelStateHandle, OperatorState
 from readers.serializers.base import Problem, Serializer
+from readers.serializers.operators import StreamElementSerializer
 from readers.serializers.primitives import BasicSerializer, StringSerializer
-from readers.serializers.streaming import StreamElementSerializer
 from readers.serializers.structs import ScalarLayout
 from readers.storage.location import SavepointLocation
 

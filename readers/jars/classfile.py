@@ -1,4 +1,6 @@
-"""The constant pool of a class file.
+"""One class file.
+
+    u4 CAFEBABE, u2 minor, u2 major, constants, u2 access, u2 class, u2 superclass, u2 interfaces…, fields, methods, attributes
 
 | tag | constant | bytes |
 |---|---|---|
@@ -11,14 +13,8 @@
 | 15 | MethodHandle | u1 kind, u2 reference |
 | 17 18 | Dynamic, InvokeDynamic | u2 bootstrap method, u2 name and type |
 
-Source: Java Virtual Machine Specification, §4.4. Text is decoded when it is asked for: most of it never is.
-
-One class file.
-
-    u4 CAFEBABE, u2 minor, u2 major, constants, u2 access, u2 class, u2 superclass, u2 interfaces…, fields, methods, attributes
-
-Source: Java Virtual Machine Specification, §4.1 to §4.7, major versions 45 (JDK 1.1) to 69 (JDK 25). Attributes that
-nobody asks for are skipped by their lengths.
+Source: Java Virtual Machine Specification, §4.1 to §4.7, major versions 45 (JDK 1.1) to 69 (JDK 25). Text of constants is decoded
+when it is asked for: most of it never is. Attributes that nobody asks for are skipped by their lengths.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A jar, or any other ZIP file: its central directory, read once, and the bytes of its entries.
+"""`Jar`: the entries of a jar; `ClassPath`: the classes of one or several jars, found by their names.
+
+Of a jar, or any other ZIP file, the central directory is read once, and the bytes of an entry when they are asked for:
 
 | record | signature | what is read |
 |---|---|---|
@@ -9,8 +11,6 @@
 
 Source: APPNOTE.TXT 6.3.10 of PKWARE. A jar comes from a user: counts, sizes and ratios are checked before anything is
 inflated, and inflating stops at the size that the directory states.
-
-`ClassPath`: the classes of one or several jars, found by their names.
 
 A class is read when it is first asked for, and again if many others were read since. As in Flink, jars in the folder `lib` of a jar
 belong to it. Of a multi-release jar the classes of the newest Java that Flink runs on are taken.

@@ -1,8 +1,4 @@
-"""Avro schemas of classes: the one that Avro's compiler wrote into a class, and the one that Avro's reflection derives.
-
-Avro: SpecificData#createSchema (field `SCHEMA$`), ReflectData#createSchema (null is no value of a field, as by default)
-
-`TypeExtractor`: a Java type → the serializer that a fresh job has for it.
+"""`TypeExtractor`: a Java type → the serializer that a fresh job has for it.
 
 | type | serializer |
 |---|---|
@@ -15,7 +11,8 @@ Avro: SpecificData#createSchema (field `SCHEMA$`), ReflectData#createSchema (nul
 | a POJO or record | PojoSerializer: fields sorted by name |
 | all others | KryoSerializer |
 
-Flink: TypeExtractor#createTypeInfoWithTypeHierarchy, #privateGetForClass, #analyzePojo (1.20.3, 2.3.0)
+Flink: TypeExtractor#createTypeInfoWithTypeHierarchy, #privateGetForClass, #analyzePojo (1.20.3, 2.3.0). Avro:
+SpecificData#createSchema, ReflectData#createSchema (null is no value of a field, as by default)
 """
 
 from __future__ import annotations

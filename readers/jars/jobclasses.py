@@ -1,21 +1,13 @@
-"""The classes of a job's jars, as far as they say how values are laid out that a savepoint does not describe.
+"""`JobClasses`: the jars of a job, opened once, and what their classes say of values that a savepoint does not describe.
 
-In: jars. Out: the fields of classes whose objects Kryo wrote, and the serializers of subclasses of POJOs. A value is decoded
-by them only if its bytes fit to their end.
-
-    kryoclasses.py  what Kryo makes of a class: fields, type variables, constants, collections
-    subclasses.py   subclasses of POJOs
-    jobclasses.py   `JobClasses`: the jars, opened
-
-Subclasses of POJOs that a savepoint does not describe, as the job's classes have them.
+In: jars. Out: the fields of classes whose objects Kryo wrote (see `kryoclasses`), and the serializers of subclasses of POJOs. A value is
+decoded by them only if its bytes fit to their end.
 
 A heap backend serializes with copies of a serializer, so its snapshot may lack the subclasses that a copy has met: a value
 then names its class, and its fields are those that Flink's `TypeExtractor` finds in that class. The jars do not say which of
 the subclasses a savepoint holds, so each of them gets its columns.
 
 Flink: PojoSerializer#createSubclassSerializer
-
-`JobClasses`: the jars of a job, opened once, and what their classes say of a savepoint's values.
 """
 
 from __future__ import annotations

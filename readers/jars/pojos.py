@@ -1,15 +1,10 @@
-"""Types that Flink knows by the names of their classes.
+"""What Flink makes of a class by itself: types that it knows by their names, supertypes, and why a class is no POJO.
 
-Flink: BasicTypeInfo, SqlTimeTypeInfo, PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ValueTypeInfo
+A class that is in no jar, and is none of those of the JDK and of Flink that are known here, ends the search for supertypes: what is above
+it cannot be told. Underscores and case do not count in the names of getters and setters; `final` does not count at all.
 
-Supertypes of classes: of those in the jars, and of those of the JDK and of Flink that are in none.
-
-A class that is in no jar and not known here ends the search: what is above it cannot be told.
-
-The fields of a class, and why Flink does not take it for a POJO.
-
-Flink: TypeExtractor#analyzePojo, #isValidPojoField, #getAllDeclaredFields. Underscores and case do not count in the names of
-getters and setters; `final` does not count at all.
+Flink: BasicTypeInfo, SqlTimeTypeInfo, PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ValueTypeInfo; TypeExtractor#analyzePojo,
+#isValidPojoField, #getAllDeclaredFields
 """
 
 from __future__ import annotations
@@ -29,7 +24,7 @@ from readers.jars.signatures import (
     method_signature,
     type_of,
 )
-from readers.serializers import primitives, temporal, values
+from readers.serializers import primitives
 from readers.serializers.base import Serializer
 from readers.serializers.kryo import settings
 
@@ -39,11 +34,11 @@ BASIC: dict[str, Serializer] = {
     "java.lang.Short": primitives.ShortSerializer(), "java.lang.Integer": primitives.IntSerializer(),
     "java.lang.Long": primitives.LongSerializer(), "java.lang.Float": primitives.FloatSerializer(),
     "java.lang.Double": primitives.DoubleSerializer(), "java.lang.Character": primitives.CharSerializer(),
-    "java.lang.Void": primitives.VoidSerializer(), "java.util.Date": temporal.DateSerializer(),
+    "java.lang.Void": primitives.VoidSerializer(), "java.util.Date": primitives.DateSerializer(),
     "java.math.BigInteger": primitives.BigIntSerializer(),
     "java.math.BigDecimal": primitives.BigDecSerializer(),
-    "java.time.Instant": temporal.InstantSerializer(), "java.sql.Date": temporal.SqlDateSerializer(),
-    "java.sql.Time": temporal.SqlTimeSerializer(), "java.sql.Timestamp": temporal.SqlTimestampSerializer(),
+    "java.time.Instant": primitives.InstantSerializer(), "java.sql.Date": primitives.SqlDateSerializer(),
+    "java.sql.Time": primitives.SqlTimeSerializer(), "java.sql.Timestamp": primitives.SqlTimestampSerializer(),
 }  # fmt: skip
 
 WRAPPERS = {
@@ -62,7 +57,7 @@ PRIMITIVE_ARRAYS: dict[str, Serializer] = {
 }  # fmt: skip
 
 # Unlike the values of `ValueSerializer`, one of this class writes no bytes.
-VALUES: dict[str, Serializer] = values.VALUES | {
+VALUES: dict[str, Serializer] = primitives.VALUES | {
     "org.apache.flink.types.NullValue": primitives.NullValueSerializer()
 }
 

@@ -1,6 +1,6 @@
-"""Layouts of fields: which of them fit the bytes of some objects.
+"""Objects of classes that no snapshot describes, and the layouts of fields that fit their bytes.
 
-Objects whose class no snapshot describes are fields one after the other. What a field may be is a step: from a position in the bytes
+Such objects are fields one after the other. What a field may be is a step: from a position in the bytes
 to the one behind the field. A layout is a list of steps, and fits objects if it leads from the start of each to its very end. All
 layouts are tried at once: a place is a position in each object, and a step leads from one place to another.
 
@@ -10,19 +10,13 @@ alike in objects of one class, such as lists, are passed over where they may sta
 Flink ignores bytes that are left over. So a class fails to read objects of another one if each layout that fits its own objects
 leads over the end of one of the others.
 
-Objects of subclasses of POJOs that no snapshot describes, and what their fields may be.
-
-| bytes | meaning |
+| object of a subclass of a POJO | meaning |
 |---|---|
 | u1 | 1 null, 2 the class itself, 4 a subclass by its name, 8 a registered subclass |
 | u2 length, bytes | the name of the subclass |
 | … | the fields of the subclass, written as an object of its own: the byte 2, then for each field in the order of names: bool null, value |
 
-Flink: PojoSerializer#serialize
-
-Objects that Kryo wrote of classes that nothing describes: where they stand in a value, and what their fields may be.
-
-| bytes | meaning |
+| object that Kryo wrote | meaning |
 |---|---|
 | varint | 0 null, 1 a class by its name, else the id of a registered class + 2 |
 | [varint, string] | the number of the name, and at its first use the name |
@@ -33,7 +27,7 @@ Flink's Kryo counts references. A field is a number (with a variable or a fixed 
 above, or an object of a class: its marker and its own fields. What Kryo writes for a list, a map, an array or an object of a class
 that is not final begins with a small number (0 for null), which is where objects of one class may differ in shape.
 
-Kryo: Kryo#writeClassAndObject, DefaultClassResolver#writeName, FieldSerializer#write, Output#writeString
+Flink: PojoSerializer#serialize. Kryo: Kryo#writeClassAndObject, DefaultClassResolver#writeName, FieldSerializer#write, Output#writeString
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
-"""`Serializer`: how one value is laid out. The seam between value types and everything else.
+"""`Serializer`: how one value is laid out; `Snapshot`: what a serializer is read from. The seam between value types and everything else.
 
 A serializer does not decode. It *declares*: `arrow()` returns the type of its column, `emit(program)` describes its bytes.
 `fixed_length` decides which composite keys of RocksDB are ambiguous. `hash_code` and `encode` find the key group and the
 bytes of a key, so that a predicate on the key reads one key group only.
 
-`Snapshot`: the body of a serializer snapshot, as the serializer of its class reads it.
-
 A snapshot is the schema that Flink stores before the data: `utf class, i4 version, body`. Each family of serializers
 declares in its `SNAPSHOTS` which function reads the body of which snapshot class. That function sees this protocol
 alone: the registry of all families stands above it, in `readers.snapshots`, and nested snapshots are read through
 `nested`, `versioned` and `framed`. So no serializer imports the table that it is listed in.
-
-The two versions of Kryo that Flink has used: Flink 2.0 replaced Kryo 2.24 by Kryo 5.
 """
 
 from __future__ import annotations

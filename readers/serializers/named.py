@@ -18,7 +18,7 @@ import re
 from typing import NamedTuple
 
 from readers.errors import UnsupportedSerializerError
-from readers.serializers import operators, primitives, temporal
+from readers.serializers import operators, primitives
 from readers.serializers.base import Serializer
 from readers.serializers.containers import (
     EnumSerializer,
@@ -204,9 +204,9 @@ BASIC_TYPES: dict[str, Serializer] = {
         primitives.ShortSerializer(), primitives.IntSerializer(), primitives.LongSerializer(),
         primitives.FloatSerializer(), primitives.DoubleSerializer(), primitives.CharSerializer(),
         primitives.BigIntSerializer(), primitives.BigDecSerializer(),
-        primitives.BytePrimitiveArraySerializer(), temporal.DateSerializer(),
-        temporal.SqlTimestampSerializer(), temporal.InstantSerializer(), temporal.LocalDateSerializer(),
-        temporal.LocalTimeSerializer(), temporal.LocalDateTimeSerializer(),
+        primitives.BytePrimitiveArraySerializer(), primitives.DateSerializer(),
+        primitives.SqlTimestampSerializer(), primitives.InstantSerializer(), primitives.LocalDateSerializer(),
+        primitives.LocalTimeSerializer(), primitives.LocalDateTimeSerializer(),
         operators.TimeWindowSerializer(),
     )
 }  # fmt: skip
@@ -218,6 +218,6 @@ _OTHER_TYPES: dict[str, Serializer] = {"Int": primitives.IntSerializer()} | {
         primitives.BooleanPrimitiveArraySerializer(), primitives.ShortPrimitiveArraySerializer(),
         primitives.IntPrimitiveArraySerializer(), primitives.LongPrimitiveArraySerializer(),
         primitives.FloatPrimitiveArraySerializer(), primitives.DoublePrimitiveArraySerializer(),
-        temporal.SqlDateSerializer(), temporal.SqlTimeSerializer(), operators.GlobalWindowSerializer(),
+        primitives.SqlDateSerializer(), primitives.SqlTimeSerializer(), operators.GlobalWindowSerializer(),
     )
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Numbers, text and bytes. Package `org.apache.flink.api.common.typeutils.base`; the snapshots have no body.
+"""Numbers, text, bytes, dates and times. Package `org.apache.flink.api.common.typeutils.base`; the snapshots have no body.
 
 | serializer | bytes |
 |---|---|
@@ -12,18 +12,40 @@
 | …Value (`org.apache.flink.types`) | as the plain type |
 | Boolean[] … Double[] | i4 count, elements |
 | byte[] | i4 count, bytes |
+
+| serializer | bytes | null | column |
+|---|---|---|---|
+| Date, SqlDate, SqlTime | i8 ms since the epoch | smallest i8 | timestamp[ms] |
+| SqlTimestamp | i8 ms, i4 nanos of the second (the ms are in both) | smallest i8, 0 | timestamp[ns] |
+| Instant | i8 s, i4 nanos | smallest i8, smallest i4 | timestamp[ns], in UTC |
+| LocalDate | i4 year, u1 month, u1 day | 80000000 8000 | date32 |
+| LocalTime | u1 hour, u1 minute, u1 second, i4 nanos | 80 8000 80000000 | time64[ns] |
+| LocalDateTime | LocalDate, LocalTime | both | timestamp[ns] |
+
+No column carries a time zone: an instant is shown in UTC, `java.sql` types as the zone-less milliseconds that they store. A
+value that an int64 of nanoseconds cannot hold (years before 1677 or after 2262) is NULL, and its text is kept beside the
+column: see `readers.decode.columns`. Nothing wraps.
+
+Classes of `org.apache.flink.types` that write themselves have `ValueSerializer` or `CopyableValueSerializer`. Its snapshot of
+version 2 (`GenericTypeSerializerSnapshot`) is `utf class`, and the bytes are those that the class's own `write` writes: a plain
+type's, a StringValue's as above, a NullValue's one byte. Only a user's class itself knows the bytes that it writes: it is a
+problem that is not sized. That includes the subclasses of `ListValue` and `MapValue`, which are abstract: they name no element
+type.
 """
 
 from __future__ import annotations
 
+import datetime
 import struct
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from readers import keygroups
 from readers.decode.program import Program
-from readers.serializers.base import Layout, Serializer, SnapshotBody, simple_body
+from readers.keygroups import hash_instant, hash_local_date, hash_long
+from readers.serializers.base import Layout, OpaqueSerializer, Serializer, SnapshotBody, simple_body
 from readers.serializers.structs import (
     BLOB,
     BOOLEAN,
@@ -34,6 +56,7 @@ from readers.serializers.structs import (
     INT,
     INTS,
     LONG,
+    RUNTIME,
     SHORT,
     STRING,
     ListLayout,
@@ -42,6 +65,8 @@ from readers.serializers.structs import (
 )
 
 BASE = "org.apache.flink.api.common.typeutils.base."
+_EPOCH = datetime.datetime(1970, 1, 1)  # columns carry no zone
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class BasicSerializer(Serializer):
@@ -320,12 +345,161 @@ def encode_varint(number: int) -> bytes:
     return bytes(out)
 
 
+class BoundedSerializer(BasicSerializer):
+    """A type whose column ends earlier than `java.time` does."""
+
+    @property
+    def has_outliers(self) -> bool:
+        return True
+
+
+class DateSerializer(BasicSerializer, package=BASE):
+    name, layout, fixed_length = "java.util.Date", ScalarLayout(pa.timestamp("ms"), Program.millis), 8
+
+    def hash_code(self, value: Any) -> int | None:
+        microseconds = _microseconds(value)
+        # A finer time is not in the savepoint, so it has no hash.
+        return None if microseconds is None or microseconds % 1000 else hash_long(microseconds // 1000)
+
+
+class SqlDateSerializer(DateSerializer, package=BASE):
+    name = "java.sql.Date"
+
+
+class SqlTimeSerializer(DateSerializer, package=BASE):
+    name = "java.sql.Time"
+
+
+class SqlTimestampSerializer(BoundedSerializer, package=BASE):
+    name, layout, fixed_length = "java.sql.Timestamp", ScalarLayout(pa.timestamp("ns"), Program.timestamp), 12
+
+    def hash_code(self, value: Any) -> int | None:
+        """Return the hash of the milliseconds, which is that of `java.util.Date`."""
+        microseconds = _microseconds(value)
+        return None if microseconds is None else hash_long(microseconds // 1000)
+
+
+class InstantSerializer(BoundedSerializer, package=BASE):
+    name, layout, fixed_length = "Instant", ScalarLayout(pa.timestamp("ns"), Program.instant), 12
+
+    def hash_code(self, value: Any) -> int | None:
+        microseconds = _microseconds(value)
+        if microseconds is None:
+            return None
+        return hash_instant(microseconds // 1_000_000, microseconds % 1_000_000 * 1000)
+
+
+class LocalDateSerializer(BoundedSerializer, package=BASE):
+    name, layout, fixed_length = "LocalDate", ScalarLayout(pa.date32(), Program.local_date), 6
+
+    def hash_code(self, value: Any) -> int | None:
+        # A datetime is a date to Python.
+        if not isinstance(value, datetime.date) or isinstance(value, datetime.datetime):
+            return None
+        return hash_local_date(value.year, value.month, value.day)
+
+
+class LocalTimeSerializer(BasicSerializer, package=BASE):
+    name, layout, fixed_length = "LocalTime", ScalarLayout(pa.time64("ns"), Program.local_time), 7
+
+    def hash_code(self, value: Any) -> int | None:
+        return _hash_time(value) if isinstance(value, datetime.time) and value.tzinfo is None else None
+
+
+class LocalDateTimeSerializer(BoundedSerializer, package=BASE):
+    name, layout, fixed_length = (
+        "LocalDateTime",
+        ScalarLayout(pa.timestamp("ns"), Program.local_date_time),
+        13,
+    )
+
+    def hash_code(self, value: Any) -> int | None:
+        if _microseconds(value) is None:
+            return None
+        return hash_local_date(value.year, value.month, value.day) ^ _hash_time(value.time())
+
+
+def _hash_time(value: datetime.time) -> int:
+    """Return `LocalTime#hashCode`: that of the nanoseconds of the day."""
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return hash_long((seconds * 1_000_000 + value.microsecond) * 1000)
+
+
+def _microseconds(value: Any) -> int | None:
+    """Return the microseconds since the epoch of a zone-less datetime; None for any other value."""
+    # The timestamps of pandas are datetimes with nanoseconds beside the microseconds.
+    is_plain = isinstance(value, datetime.datetime) and value.tzinfo is None
+    return (value - _EPOCH) // _MICROSECOND if is_plain and not getattr(value, "nanosecond", 0) else None
+
+
+class WrittenNullValueSerializer(NothingSerializer):
+    """`NullValue`, which writes a byte by itself; `NullValueSerializer` writes none."""
+
+    java_class = BASE + "NullValueSerializer"
+    name, fixed_length = "NullValue", 1
+
+
+@dataclass(frozen=True)
+class ValueSerializer(Serializer, package=RUNTIME):
+    """A value class of Flink, whose bytes are those of the class's own serializer."""
+
+    plain: Serializer
+
+    @property
+    def type_name(self) -> str:
+        return self.plain.type_name
+
+    @property
+    def serializer_name(self) -> str:
+        return f"{self.java_class.rsplit('.', 1)[-1]}<{self.type_name}>"
+
+    @property
+    def layout(self) -> Layout:
+        return self.plain
+
+    def hash_code(self, value: Any) -> int | None:
+        return self.plain.hash_code(value)
+
+    def encode(self, value: Any) -> bytes | None:
+        return self.plain.encode(value)
+
+
+class CopyableValueSerializer(ValueSerializer, package=RUNTIME):
+    """A value class that can be copied as bytes; `getLength` is the class's `getBinaryLength`."""
+
+    @property
+    def fixed_length(self) -> int:  # type: ignore[override]  # derived here
+        return self.plain.fixed_length
+
+
+def value_serializer(serializer: type[ValueSerializer], value_class: str) -> Serializer:
+    """Return the serializer of a value class; an opaque one for the classes of users."""
+    plain = VALUES.get(value_class)
+    if plain is None:
+        return OpaqueSerializer(value_class, "its bytes are what the class itself writes")
+    return serializer(plain)
+
+
+def _value_body(serializer: type[ValueSerializer]) -> SnapshotBody:
+    return lambda snapshot: value_serializer(serializer, snapshot.cursor.utf("value class"))
+
+
 def simple(serializer: type[BasicSerializer]) -> tuple[str, SnapshotBody]:
     """Return name and reader of the `SimpleTypeSerializerSnapshot` that is nested in a serializer class."""
     instance = serializer()
     name = serializer.java_class
     return f"{name}${name.rsplit('.', 1)[-1]}Snapshot", simple_body(instance)
 
+
+VALUES: dict[str, Serializer] = {
+    "org.apache.flink.types." + plain.name: plain
+    for plain in (
+        BooleanValueSerializer(), ByteValueSerializer(), ShortValueSerializer(),
+        IntValueSerializer(), LongValueSerializer(), FloatValueSerializer(),
+        DoubleValueSerializer(), CharValueSerializer(), StringValueSerializer(),
+        WrittenNullValueSerializer(),
+    )
+}  # fmt: skip
 
 SNAPSHOTS: dict[str, SnapshotBody] = dict(
     map(
@@ -338,9 +512,12 @@ SNAPSHOTS: dict[str, SnapshotBody] = dict(
             CharValueSerializer, StringValueSerializer, BytePrimitiveArraySerializer, BooleanPrimitiveArraySerializer,
             ShortPrimitiveArraySerializer, IntPrimitiveArraySerializer, LongPrimitiveArraySerializer,
             FloatPrimitiveArraySerializer, DoublePrimitiveArraySerializer, CharPrimitiveArraySerializer,
-            StringArraySerializer,
+            StringArraySerializer, DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer,
+            InstantSerializer, LocalDateSerializer, LocalTimeSerializer, LocalDateTimeSerializer,
         ),
     )
 ) | {
-    "org.apache.flink.api.java.typeutils.runtime.Tuple0SerializerSnapshot": simple_body(Tuple0Serializer()),
+    RUNTIME + "Tuple0SerializerSnapshot": simple_body(Tuple0Serializer()),
+    RUNTIME + "CopyableValueSerializer$CopyableValueSerializerSnapshot": _value_body(CopyableValueSerializer),
+    RUNTIME + "ValueSerializer$ValueSerializerSnapshot": _value_body(ValueSerializer),
 }  # fmt: skip

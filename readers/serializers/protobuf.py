@@ -1,11 +1,9 @@
-"""Protobuf messages, read with their compiled descriptors.
+"""Protobuf messages, where their descriptors are given: JSON text.
 
-Reading order:
-
-    serializer.py    messages → JSON trees; `byte[]` that hold messages
-    descriptors.py   the wire format, and the descriptors that give it a meaning
-
-Protobuf's wire format, and the descriptors that give it a meaning: a compiled `FileDescriptorSet`.
+| written by | bytes |
+|---|---|
+| Kryo, with chill's `ProtobufSerializer` | varint length, message |
+| a `byte[]` that `stateInfo` says is a message | i4 length, message |
 
 | item | bytes |
 |---|---|
@@ -14,23 +12,15 @@ Protobuf's wire format, and the descriptors that give it a meaning: a compiled `
 | wire type 0 · 1 · 2 · 5 | varint of 64 bits at most · 8 bytes · varint length, bytes · 4 bytes |
 | wire type 3, 4 | the fields of a group up to its end |
 
-`protoc --descriptor_set_out --include_imports` writes the set, which is a message itself. The names, numbers, labels and types
-of fields are read from it, the names of enum constants, and the options that determine the Java class of a message.
-
-Source: protobuf's encoding; `google/protobuf/descriptor.proto`.
-
-Protobuf messages, where their descriptors are given: JSON text.
-
-| written by | bytes |
-|---|---|
-| Kryo, with chill's `ProtobufSerializer` | varint length, message |
-| a `byte[]` that `stateInfo` says is a message | i4 length, message |
+The descriptors are a compiled `FileDescriptorSet`, as `protoc --descriptor_set_out --include_imports` writes it, which is a message
+itself. The names, numbers, labels and types of fields are read from it, the names of enum constants, and the options that
+determine the Java class of a message.
 
 A message is an object with the names of the `.proto` file. Repeated fields are arrays, maps arrays of key and value, enums the
 names of their constants, bytes base64, NaN and infinities text. A field that proto3 does not write because it has its default is
 shown with it; a field with presence that is absent is left out. Fields that the descriptors do not know stand in `@unknown`.
 
-Source: `com.twitter.chill.protobuf.ProtobufSerializer`; protobuf's encoding and its rules for merging.
+Source: protobuf's encoding and its rules for merging; `google/protobuf/descriptor.proto`; `com.twitter.chill.protobuf.ProtobufSerializer`.
 """
 
 from __future__ import annotations
@@ -466,8 +456,8 @@ class ProtobufSerializer(Serializer):
 
 def _clear(message: Message, known: Field, found: dict[int, list[WireValue]]) -> None:
     """Forget the other fields of the same oneof: the last one in the bytes counts."""
-    for number, field in message.fields.items():
-        if field.oneof == known.oneof and number != known.number:
+    for number, other in message.fields.items():
+        if other.oneof == known.oneof and number != known.number:
             found.pop(number, None)
 
 

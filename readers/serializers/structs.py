@@ -1,7 +1,8 @@
-"""`StructSerializer`: values whose fields stand one after the other. They declare their fields; the rest is here.
+"""Values whose fields stand one after the other: `StructSerializer`, its layouts, tuples and rows.
 
-A layout is what a program needs of one value: the type of its column and the instructions that read its bytes. Every
-serializer is a layout. The others are for the fields of a value that have no serializer of their own in Flink:
+A serializer declares its fields; the rest is here. A layout is what a program needs of one value: the type of its column and the
+instructions that read its bytes. Every serializer is a layout. The others are for the fields of a value that have no serializer of
+their own in Flink:
 
 | layout | bytes | column |
 |---|---|---|
@@ -12,7 +13,7 @@ serializer is a layout. The others are for the fields of a value that have no se
 | `OptionalLayout` | bool is present, value | that of the value |
 | `AbsentLayout` | – | that of the value, always null |
 
-Tuples, rows and Either. Package `org.apache.flink.api.java.typeutils.runtime`.
+The serializers of package `org.apache.flink.api.java.typeutils.runtime`:
 
 | serializer | snapshot | bytes |
 |---|---|---|

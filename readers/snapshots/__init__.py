@@ -2,9 +2,7 @@
 
 Reading order:
 
-    reading.py    the frames around snapshots: versioned, nested, composite, pairs
-    registry.py   the table of snapshot classes
-    legacy.py     config snapshots, which Flink stored before 1.8
-    proxies.py    where Java-serialised serializers stand
-    java.py       serializers that Flink stored as Java objects
+    reading.py  the frames around snapshots: versioned, nested, composite, pairs; the table of snapshot classes
+    legacy.py   config snapshots, which Flink stored before 1.8
+    java.py     serializers that Flink stored as Java objects
 """

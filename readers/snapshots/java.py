@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.javaio import STREAM_HEADER, JavaArray, JavaClass, JavaEnum, JavaObject, JavaValue, read_object
-from readers.serializers import cep, containers, operators, primitives, scala, streaming, temporal
+from readers.serializers import cep, containers, operators, primitives, scala
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.cep import (
     DeweyNumberSerializer,
@@ -28,14 +28,26 @@ from readers.serializers.cep import (
 )
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.kryo.settings import KRYO_2_24, KryoRegistration, KryoSettings
-from readers.serializers.operators import TimerSerializer, TtlSerializer
+from readers.serializers.operators import (
+    KAFKA_SERIALIZERS,
+    TWO_PHASE_COMMIT,
+    StreamElementSerializer,
+    TimerSerializer,
+    TransactionsSerializer,
+    TtlSerializer,
+    UnionSerializer,
+)
 from readers.serializers.pojo import PojoField, PojoSerializer
-from readers.serializers.primitives import BASE, BasicSerializer, IntSerializer
+from readers.serializers.primitives import (
+    BASE,
+    BasicSerializer,
+    CopyableValueSerializer,
+    IntSerializer,
+    ValueSerializer,
+    value_serializer,
+)
 from readers.serializers.scala import SCALA, OptionSerializer, ScalaCaseClassSerializer
-from readers.serializers.streaming import StreamElementSerializer, UnionSerializer
 from readers.serializers.structs import RUNTIME, EitherSerializer, RowSerializer, TupleSerializer
-from readers.serializers.transactions import KAFKA_SERIALIZERS, TWO_PHASE_COMMIT, TransactionsSerializer
-from readers.serializers.values import CopyableValueSerializer, ValueSerializer, value_serializer
 
 _FLINK = "org.apache.flink."
 
@@ -314,11 +326,13 @@ _EDGE = SharedBufferEdgeSerializer(_NODE_ID, DeweyNumberSerializer())
 PLAIN_SERIALIZERS: dict[str, Serializer] = {
     **{
         serializer.java_class: serializer()
-        for module in (primitives, temporal, operators, streaming, scala, cep)
+        for module in (primitives, operators, scala, cep)
         for serializer in vars(module).values()
         if isinstance(serializer, type)
         and issubclass(serializer, BasicSerializer)
         and hasattr(serializer, "java_class")
+        # What a NullValue writes by itself is not what its serializer writes.
+        and serializer is not primitives.WrittenNullValueSerializer
     },
     **KAFKA_SERIALIZERS,
     _NODE_ID.java_class: _NODE_ID,

@@ -43,13 +43,18 @@ from readers.serializers.containers import (
 )
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.kryo.settings import KRYO_2_24, KryoRegistration, KryoSettings
-from readers.serializers.operators import TimerSerializer, TtlSerializer
+from readers.serializers.operators import (
+    TWO_PHASE_COMMIT,
+    BufferEntrySerializer,
+    StreamElementSerializer,
+    TimerSerializer,
+    TransactionsSerializer,
+    TtlSerializer,
+    UnionSerializer,
+)
 from readers.serializers.pojo import PojoField, PojoSerializer
-from readers.serializers.primitives import BASE
-from readers.serializers.streaming import BufferEntrySerializer, StreamElementSerializer, UnionSerializer
+from readers.serializers.primitives import BASE, CopyableValueSerializer, ValueSerializer, value_serializer
 from readers.serializers.structs import RUNTIME, EitherSerializer, RowSerializer
-from readers.serializers.transactions import TWO_PHASE_COMMIT, TransactionsSerializer
-from readers.serializers.values import CopyableValueSerializer, ValueSerializer, value_serializer
 from readers.snapshots.java import (
     CASE_CLASS,
     PLAIN_SERIALIZERS,

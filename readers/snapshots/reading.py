@@ -11,21 +11,14 @@ A snapshot is `utf class, i4 version, body`. The body has no length: only its cl
 | optional map | i8 0x4F2C69A3D70, i4 n, n × (utf name, frame, frame) | `LinkedOptionalMapSerializer` |
 | its frame | bool present, i4 length, key or value | |
 | adapted | utf class, i4 0x7A53C4F0, serializer proxy, i4 version, body | 1.7–1.16: `java`, `legacy` |
+| serializer proxy | i4 1, i4 n, n bytes of a Java object stream | `TypeSerializerSerializationProxy` (1.2) |
 | pairs | i4 n, n × (i4 offset of serializer, i4 of block), i4 length, n × (serializer proxy, block) | |
 
 *Pairs*: `TypeSerializerSerializationUtil#writeSerializersAndConfigsWithResilience` (1.3–1.16).
 
-Java-serialised serializers, found and handed to `java`, which knows them all and is loaded for the first of them.
-
-| serializer proxy (`TypeSerializerSerializationProxy`) | |
-|---|---|
-| i4 | version, 1 |
-| i4 n, n bytes | a Java object stream |
-
-The one table of serializer snapshot classes: class name → reader of the snapshot's body.
-
 To add a type: write its serializer and its line in the `SNAPSHOTS` of its family; nothing else names types. A family is loaded when a
-savepoint has a class that it may know: most savepoints have classes of one or two.
+savepoint has a class that it may know: most savepoints have classes of one or two. Java-serialised serializers are handed to `java`,
+which knows them all and is loaded for the first of them.
 """
 
 from __future__ import annotations
@@ -371,34 +364,30 @@ _FLINK = "org.apache.flink."
 _SERIALIZERS = "readers.serializers."
 
 FAMILIES: dict[str, str] = {
-    "numbers, text, bytes": _SERIALIZERS + "primitives",
-    "times": _SERIALIZERS + "temporal",
+    "numbers, text, bytes, times": _SERIALIZERS + "primitives",
     "lists, maps, arrays, enums": _SERIALIZERS + "containers",
-    "tuples, rows": _SERIALIZERS + "tuples",
-    "value classes": _SERIALIZERS + "values",
+    "tuples, rows": _SERIALIZERS + "structs",
     "POJOs, records": _SERIALIZERS + "pojo",
     "Kryo 2 and 5": _SERIALIZERS + "kryo.serializer",
     "Avro": _SERIALIZERS + "avro",
     "Scala": _SERIALIZERS + "scala",
     "SQL": _SERIALIZERS + "table.rowdata",
-    "windows, timers, TTL": _SERIALIZERS + "operators",
+    "records of operators and sinks": _SERIALIZERS + "operators",
     "variants": _SERIALIZERS + "table.variants",
-    "stream operators": _SERIALIZERS + "streaming",
-    "transactions of sinks": _SERIALIZERS + "transactions",
     "CEP": _SERIALIZERS + "cep",
 }
 """Title, as the README shows it → the module whose `SNAPSHOTS` are the snapshot classes of the family."""
 
 _LIKELY: dict[str, tuple[str, ...]] = {
     _FLINK + "api.common.typeutils.base.": (
-        FAMILIES["numbers, text, bytes"],
+        FAMILIES["numbers, text, bytes, times"],
         FAMILIES["lists, maps, arrays, enums"],
     ),
     _FLINK + "api.java.typeutils.runtime.kryo.": (FAMILIES["Kryo 2 and 5"],),
     _FLINK + "api.java.typeutils.runtime.Pojo": (FAMILIES["POJOs, records"],),
     _FLINK + "api.java.typeutils.runtime.": (FAMILIES["tuples, rows"],),
-    _FLINK + "streaming.": (FAMILIES["windows, timers, TTL"],),
-    _FLINK + "runtime.state.ttl.": (FAMILIES["windows, timers, TTL"],),
+    _FLINK + "streaming.": (FAMILIES["records of operators and sinks"],),
+    _FLINK + "runtime.state.ttl.": (FAMILIES["records of operators and sinks"],),
     _FLINK + "formats.avro.": (FAMILIES["Avro"],),
     _FLINK + "api.scala.": (FAMILIES["Scala"],),
     _FLINK + "table.": (FAMILIES["SQL"],),

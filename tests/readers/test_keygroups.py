@@ -18,7 +18,7 @@ from readers.keygroups import (
     murmur_hash,
     operator_id_of,
 )
-from readers.serializers import containers, primitives, temporal, tuples
+from readers.serializers import containers, primitives, structs
 from readers.serializers.base import Serializer
 
 STRING, INT, LONG = primitives.StringSerializer(), primitives.IntSerializer(), primitives.LongSerializer()
@@ -26,11 +26,11 @@ NOON = datetime.datetime(2024, 2, 29, 12, 34, 56)
 
 
 def tuple_of(*fields: Serializer) -> Serializer:
-    return tuples.TupleSerializer("Tuple", fields)
+    return structs.TupleSerializer("Tuple", fields)
 
 
 def row_of(*fields: Serializer) -> Serializer:
-    return tuples.RowSerializer(fields)
+    return structs.RowSerializer(fields)
 
 
 def f(*values: Any) -> dict[str, Any]:
@@ -76,11 +76,11 @@ HASHES: list[tuple[Serializer, Any, int, int, int, int, int]] = [
     (primitives.BigIntSerializer(), "12345678901234567890", -1436577082, 939484148, 116, 1012, 25588),
     (primitives.BigIntSerializer(), "-1", -1, 1982413648, 80, 2896, 15184),
     (primitives.BigDecSerializer(), "1.10", 3412, 62524793, 121, 3449, 3449),
-    (temporal.LocalDateSerializer(), datetime.date(2024, 2, 29), 4145309, 125776286, 30, 414, 12702),
-    (temporal.LocalTimeSerializer(), NOON.time(), 1274890546, 1598942544, 80, 3408, 27984),
-    (temporal.LocalDateTimeSerializer(), NOON, 1271007663, 234496320, 64, 320, 8512),
+    (primitives.LocalDateSerializer(), datetime.date(2024, 2, 29), 4145309, 125776286, 30, 414, 12702),
+    (primitives.LocalTimeSerializer(), NOON.time(), 1274890546, 1598942544, 80, 3408, 27984),
+    (primitives.LocalDateTimeSerializer(), NOON, 1271007663, 234496320, 64, 320, 8512),
     (
-        temporal.DateSerializer(),
+        primitives.DateSerializer(),
         datetime.datetime(2023, 11, 14, 22, 13, 20),
         -807048821,
         1892790720,
@@ -89,7 +89,7 @@ HASHES: list[tuple[Serializer, Any, int, int, int, int, int]] = [
         12736,
     ),
     (
-        temporal.SqlDateSerializer(),
+        primitives.SqlDateSerializer(),
         datetime.datetime(2023, 11, 14, 22, 13, 20),
         -807048821,
         1892790720,
@@ -98,7 +98,7 @@ HASHES: list[tuple[Serializer, Any, int, int, int, int, int]] = [
         12736,
     ),
     (
-        temporal.SqlTimestampSerializer(),
+        primitives.SqlTimestampSerializer(),
         datetime.datetime(2023, 11, 14, 22, 13, 20),
         -807048821,
         1892790720,
@@ -117,8 +117,8 @@ HASHES: list[tuple[Serializer, Any, int, int, int, int, int]] = [
     (primitives.StringValueSerializer(), "a", 97, 1455541201, 81, 3025, 19409),
     (primitives.IntValueSerializer(), 5, 5, 236698494, 126, 2942, 15230),
     (primitives.LongValueSerializer(), 5, 48, 907422678, 86, 3030, 11222),
-    (tuples.EitherSerializer(INT, INT), {"left": 1, "right": None}, 1, 68075478, 86, 4054, 16342),
-    (tuples.EitherSerializer(INT, INT), {"left": None, "right": 1}, 1, 68075478, 86, 4054, 16342),
+    (structs.EitherSerializer(INT, INT), {"left": 1, "right": None}, 1, 68075478, 86, 4054, 16342),
+    (structs.EitherSerializer(INT, INT), {"left": None, "right": 1}, 1, 68075478, 86, 4054, 16342),
 ]
 
 
@@ -181,7 +181,7 @@ def test_a_time_that_python_cannot_hold_has_no_hash():
 
         nanosecond = 7
 
-    assert temporal.InstantSerializer().hash_code(Nanoseconds(2024, 2, 29)) is None
+    assert primitives.InstantSerializer().hash_code(Nanoseconds(2024, 2, 29)) is None
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_time_that_python_cannot_hold_has_no_hash():
         (primitives.BigDecSerializer(), "x"),
         (primitives.BigDecSerializer(), "9" * 5000),
         (primitives.CharSerializer(), "ab"),
-        (temporal.LocalDateSerializer(), NOON),
+        (primitives.LocalDateSerializer(), NOON),
         (tuple_of(INT), f("a")),
         (tuple_of(INT), {"f1": 1}),
         (row_of(primitives.BytePrimitiveArraySerializer()), f(b"abc")),

@@ -15,7 +15,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from readers.serializers import containers, operators, pojo, primitives, temporal, tuples
+from readers.serializers import containers, operators, pojo, primitives, structs
 from readers.serializers.base import Serializer
 
 MIN_I8 = b"\x80" + b"\0" * 7
@@ -265,13 +265,13 @@ TIMES = [
     *(
         Kind(serializer, *_or_null(_MILLIS, _millis, MIN_I8, lambda millis: millis))
         for serializer in (
-            temporal.DateSerializer(),
-            temporal.SqlDateSerializer(),
-            temporal.SqlTimeSerializer(),
+            primitives.DateSerializer(),
+            primitives.SqlDateSerializer(),
+            primitives.SqlTimeSerializer(),
         )
     ),
     Kind(
-        temporal.SqlTimestampSerializer(),
+        primitives.SqlTimestampSerializer(),
         *_or_null(
             _SECONDS,
             lambda value: struct.pack(">qi", value[0] * 1000 + value[1] // 1_000_000, value[1]),
@@ -280,19 +280,19 @@ TIMES = [
         ),
     ),
     Kind(
-        temporal.InstantSerializer(),
+        primitives.InstantSerializer(),
         *_or_null(_SECONDS, lambda value: struct.pack(">qi", *value), MIN_I8 + MIN_I4, _total),
     ),
     Kind(
-        temporal.LocalDateSerializer(),
+        primitives.LocalDateSerializer(),
         *_or_null(st.dates(), local_date, MIN_I4 + b"\x80\0", days),
     ),
     Kind(
-        temporal.LocalTimeSerializer(),
+        primitives.LocalTimeSerializer(),
         *_or_null(_NANOS_OF_DAY, local_time, b"\x80\x80\0" + MIN_I4, lambda nanos: nanos),
     ),
     Kind(
-        temporal.LocalDateTimeSerializer(),
+        primitives.LocalDateTimeSerializer(),
         *_or_null(
             st.tuples(_NANOSECOND_DATES, _NANOS_OF_DAY),
             lambda value: local_date(value[0]) + local_time(value[1]),
@@ -372,7 +372,7 @@ def nullable(inner: Kind, padding: int) -> Kind:
 
 def tuple_of(*fields: Kind) -> Kind:
     return Kind(
-        tuples.TupleSerializer(f"org.apache.flink.api.java.tuple.Tuple{len(fields)}", _serializers(fields)),
+        structs.TupleSerializer(f"org.apache.flink.api.java.tuple.Tuple{len(fields)}", _serializers(fields)),
         st.tuples(*(field.values for field in fields)),
         lambda value: b"".join(field.encode(part) for field, part in zip(fields, value, strict=True)),
         lambda value: _shown_fields(fields, value),
@@ -398,7 +398,7 @@ def row_of(*fields: Kind, has_kind: bool) -> Kind:
         return _shown_fields(fields, value[1]) | kind
 
     return Kind(
-        tuples.RowSerializer(_serializers(fields), has_kind),
+        structs.RowSerializer(_serializers(fields), has_kind),
         st.tuples(st.integers(0, 3), st.tuples(*(st.none() | field.values for field in fields))),
         encode,
         show,
@@ -407,7 +407,7 @@ def row_of(*fields: Kind, has_kind: bool) -> Kind:
 
 def either_of(left: Kind, right: Kind) -> Kind:
     return Kind(
-        tuples.EitherSerializer(left.serializer, right.serializer),
+        structs.EitherSerializer(left.serializer, right.serializer),
         st.one_of(st.tuples(st.just(1), left.values), st.tuples(st.just(0), right.values)),
         lambda value: bytes([value[0]]) + (left if value[0] else right).encode(value[1]),
         lambda value: {
@@ -419,7 +419,7 @@ def either_of(left: Kind, right: Kind) -> Kind:
 
 def crow_of(row: Kind) -> Kind:
     return Kind(
-        tuples.CRowSerializer(row.serializer),
+        structs.CRowSerializer(row.serializer),
         st.tuples(row.values, st.booleans()),
         lambda value: row.encode(value[0]) + bytes([value[1]]),
         lambda value: {"row": row.show(value[0]), "is_added": value[1]},

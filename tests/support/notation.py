@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from readers.connectors.recognition import RecodedSerializer
-from readers.serializers import avro, containers, operators, pojo, primitives, streaming, temporal, tuples
+from readers.serializers import avro, containers, operators, pojo, primitives, structs
 from readers.serializers.base import Serializer
 from readers.serializers.kryo import plain
 from readers.serializers.kryo import serializer as kryo
@@ -181,16 +181,16 @@ def _nullable(serializer: containers.NullableSerializer, value: Any) -> Any:
     return notation(serializer.inner, value)
 
 
-def _tuple(serializer: tuples.TupleSerializer, value: dict[str, Any]) -> list[Any]:
+def _tuple(serializer: structs.TupleSerializer, value: dict[str, Any]) -> list[Any]:
     return [notation(field, value[f"f{index}"]) for index, field in enumerate(serializer.fields)]
 
 
-def _row(serializer: tuples.RowSerializer, value: dict[str, Any]) -> dict[str, Any]:
+def _row(serializer: structs.RowSerializer, value: dict[str, Any]) -> dict[str, Any]:
     fields = [notation(field, value[f"f{index}"]) for index, field in enumerate(serializer.fields)]
     return {"$row": value.get("__row_kind", "+I"), "fields": fields}
 
 
-def _either(serializer: tuples.EitherSerializer, value: dict[str, Any]) -> dict[str, Any]:
+def _either(serializer: structs.EitherSerializer, value: dict[str, Any]) -> dict[str, Any]:
     assert (value["left"] is None) != (value["right"] is None)
     if value["left"] is not None:
         return {"$left": notation(serializer.left, value["left"])}
@@ -272,7 +272,7 @@ def _logical(kind: logicaltypes.LogicalType, value: Any) -> Any:
     return java_date_time(nanos, seconds=True) + "Z" if "LTZ" in kind.name else java_date_time(nanos)
 
 
-def _stream_element(serializer: streaming.StreamElementSerializer, value: dict[str, Any]) -> dict[str, Any]:
+def _stream_element(serializer: operators.StreamElementSerializer, value: dict[str, Any]) -> dict[str, Any]:
     return {"value": notation(serializer.value, value["value"]), "timestamp": value["timestamp"]}
 
 
@@ -293,24 +293,24 @@ _NOTATIONS: dict[Any, Callable[[Any, Any], Any]] = {  # by class of serializer, 
     primitives.BytePrimitiveArraySerializer: _bytes,
     primitives.FloatPrimitiveArraySerializer: _elements(_float),
     primitives.DoublePrimitiveArraySerializer: _elements(_double),
-    temporal.DateSerializer: lambda _, millis: {"$millis": millis},
-    temporal.SqlDateSerializer: lambda _, millis: java_date(millis // 86_400_000),
-    temporal.SqlTimeSerializer: lambda _, millis: java_time(
+    primitives.DateSerializer: lambda _, millis: {"$millis": millis},
+    primitives.SqlDateSerializer: lambda _, millis: java_date(millis // 86_400_000),
+    primitives.SqlTimeSerializer: lambda _, millis: java_time(
         millis // 1000 % _SECONDS_A_DAY * _NANOS_A_SECOND, seconds=True
     ),
-    temporal.SqlTimestampSerializer: lambda _, nanos: java_date_time(nanos),
-    temporal.InstantSerializer: lambda _, nanos: java_date_time(nanos, seconds=True) + "Z",
-    temporal.LocalDateSerializer: lambda _, days: java_date(days),
-    temporal.LocalTimeSerializer: lambda _, nanos: java_time(nanos),
-    temporal.LocalDateTimeSerializer: lambda _, nanos: java_date_time(nanos),
+    primitives.SqlTimestampSerializer: lambda _, nanos: java_date_time(nanos),
+    primitives.InstantSerializer: lambda _, nanos: java_date_time(nanos, seconds=True) + "Z",
+    primitives.LocalDateSerializer: lambda _, days: java_date(days),
+    primitives.LocalTimeSerializer: lambda _, nanos: java_time(nanos),
+    primitives.LocalDateTimeSerializer: lambda _, nanos: java_date_time(nanos),
     containers.ListSerializer: _list,
     containers.SetSerializer: _set,
     containers.MapSerializer: _map,
     containers.NullableSerializer: _nullable,
     containers.EnumSerializer: _same,
-    tuples.TupleSerializer: _tuple,
-    tuples.RowSerializer: _row,
-    tuples.EitherSerializer: _either,
+    structs.TupleSerializer: _tuple,
+    structs.RowSerializer: _row,
+    structs.EitherSerializer: _either,
     pojo.PojoSerializer: _pojo,
     operators.TimeWindowSerializer: _time_window,
     kryo.KryoSerializer: _kryo,
@@ -318,5 +318,5 @@ _NOTATIONS: dict[Any, Callable[[Any, Any], Any]] = {  # by class of serializer, 
     RecodedSerializer: lambda serializer, value: _by_column_type(serializer.arrow(), value),
     rowdata.RowDataSerializer: _row_data,
     rowdata.WrappingSerializer: lambda serializer, value: notation(serializer.inner, value),
-    streaming.StreamElementSerializer: _stream_element,
+    operators.StreamElementSerializer: _stream_element,
 }

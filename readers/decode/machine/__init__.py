@@ -5,14 +5,9 @@ Numba compiles the constants of these modules into it, so that a name costs noth
 
     execute.py    the dispatch loop, and the loops of walkers
     blocks.py     entries that are laid out alike, a block at a time
-    code.py       words of instructions and tables
-    registers.py  what the machine keeps when it stops
-    statuses.py   why it stops, and the error messages
-    frames.py     the stack of lists, masks and binary regions
-    columns.py    items appended to columns
+    registers.py  what the machine reads and keeps beside columns: program, registers, why it stops, stack
+    columns.py    items appended to columns: numbers, bytes, decimals, dates and times
     text.py       strings of three encodings → UTF-8
-    decimals.py   big integers and decimals → 128 bits or text
-    temporal.py   calendars and units → days and nanoseconds
 
 To add an instruction:
 
@@ -23,7 +18,7 @@ To add an instruction:
    over the bytes if `column` is -1; leave with FULL if a column is full: the decoder gives it more room
    and decodes the entry again.
    An instruction that most entries of common states have may get a branch in `blocks.py`, too.
-4. `statuses.py`, if it can fail in a new way: a code and its message.
+4. `registers.py`, if it can fail in a new way: a code and its message.
 5. A serializer that emits it, with test vectors: the tests of serializers run each value with and without columns, and
    `tests/readers/compiled` runs the machine by Python as well and compares.
 

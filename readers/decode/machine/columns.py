@@ -1,11 +1,8 @@
 """The columns as the machine sees them: fields of the table, and items that it appends to the arena.
 
 See `readers/decode/columns.py` for the fields and buffers. The subroutines `put…` and `close…` append one item, or return
-True if a column is full: what the entry has written by then does not matter, as the decoder cuts it off.
-
-Decimals: two's complement of any length, appended as a 128-bit number or as text.
-
-Dates and times: calendars and units, appended as days or as units since the epoch.
+True if a column is full: what the entry has written by then does not matter, as the decoder cuts it off. Decimals, two's complement of
+any length, are appended as a 128-bit number or as text; dates and times as days or as units since the epoch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The interpreter: decodes the entries of a page into column arenas by a program.
 
 `execute` is one dispatch loop over flat arrays, compiled as one function, with a branch for each instruction of
-`readers/decode/instructions.py`; the frequent ones come first. Its arrays are described in `columns.py`, `registers.py`
-and `frames.py`. Every length is compared with the bytes that are left in the segment before it is believed, so that
-hostile bytes end in a status of `statuses.py`. `measure` and `measure_each` are the loops of a walker.
+`readers/decode/instructions.py`; the frequent ones come first. Its arrays are described in `columns.py` and
+`registers.py`. Every length is compared with the bytes that are left in the segment before it is believed, so that
+hostile bytes end in a status of `registers.py`. `measure` and `measure_each` are the loops of a walker.
 
 Where an instruction has no column, `column` is -1: its bytes are checked and stepped over, and nothing is written.
 """

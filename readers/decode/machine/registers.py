@@ -1,11 +1,8 @@
-"""The program as the machine reads it: words of its instructions, and targets. See `readers/decode/instructions.py`.
+"""What the machine reads and keeps beside columns, all int64: its program, its registers and its stack.
 
-The registers: what the machine keeps when it stops, int64.
-
-The machine has no other state. It goes on from the registers after a Python leaf, and the error message comes from
-them; `statuses.py` lists why it stops.
-
-The stack: a frame for each list, mask and binary region that the machine is in, of FRAME_WORDS int64.
+The words of the program are those of `readers/decode/instructions.py`. The registers are what the machine keeps when it stops: it
+goes on from them after a Python leaf, and the error message comes from them. STATUS says why it stopped; MESSAGES says what the
+errors among its codes mean. The stack has a frame for each list, mask and binary region that the machine is in, of FRAME_WORDS words:
 
 | frame of | words |
 |---|---|
@@ -16,8 +13,6 @@ The stack: a frame for each list, mask and binary region that the machine is in,
 | MASK | FRAME_MASK |
 | BINARY, BINARY_SLOT, BINARY_KEYS, BINARY_VALUES | FRAME_REGION FRAME_POSITION FRAME_LIMIT FRAME_SLOTS |
 | ARRAY | the frame of its region, with FRAME_LOOP and FRAME_LEFT; FRAME_SLOTS moves from element to element |
-
-Why the machine stops: the codes of the register STATUS, and what the errors among them mean.
 """
 
 from __future__ import annotations

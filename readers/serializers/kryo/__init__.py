@@ -2,16 +2,10 @@
 
 Reading order:
 
-    trees.py         type trees that may have such a serializer
-    versions.py      the versions of Kryo
-    serializer.py    the serializer and its snapshot
-    plain.py         the classes whose values are numbers or plain text
-    objects.py       the classes whose objects can be read
-    collections.py   collections and maps
-    library.py       classes of the JDK and of Flink that are written field by field
-    times.py         dates and times
-    reader.py        the frame around objects: classes, references, fields
-    input.py         numbers and texts
-    settings.py      registrations, and the fields and constants of classes, from stateInfo and class files
-    classes.py       the classes that Kryo, chill and Flink know by themselves
+    trees.py       type trees that may have such a serializer
+    serializer.py  the serializer and its snapshot
+    plain.py       the classes whose values are numbers or plain text, dates and times among them
+    objects.py     the classes whose objects can be read: collections, maps, and those written field by field
+    reader.py      the frame around objects: classes, references, fields; numbers and texts
+    settings.py    the classes that Kryo, chill and Flink know, and registrations, fields and constants from stateInfo and class files
 """

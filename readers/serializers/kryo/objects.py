@@ -1,4 +1,8 @@
-"""Kryo's collections and maps, read into JSON arrays.
+"""Objects that Kryo writes, read into JSON trees: the table of the classes whose layout is known.
+
+Objects of classes without a serializer of their own are their fields in the order of their names (`FieldSerializer`): they can be
+read only where the fields are given. Those of classes of the JDK and of Flink are known without class files. `reader.py` reads the
+frame around objects.
 
 | collection | bytes |
 |---|---|
@@ -8,17 +12,6 @@
 
 Elements of a declared final class are written without their class. In Kryo 5 the flag then says that there are nulls,
 else that all elements are of one class, which stands once before them.
-
-Source: `com.esotericsoftware.kryo.serializers.CollectionSerializer`, `MapSerializer`; `com.twitter.chill.java`.
-
-Classes of the JDK and of Flink that Kryo writes field by field: their fields are known without class files.
-
-Source: `com.esotericsoftware.kryo.serializers.FieldSerializer`, which no other serializer of Kryo or chill replaces.
-
-Objects that Kryo writes, read into JSON trees: the table of the classes whose layout is known.
-
-Objects of classes without a serializer of their own are their fields in the order of their names (`FieldSerializer`):
-they can be read only where the fields are given. `reader.py` reads the frame around objects.
 
 Source: `com.esotericsoftware.kryo.serializers`, `com.twitter.chill.java`,
 `org.apache.flink.api.java.typeutils.runtime.kryo`.

@@ -1,11 +1,4 @@
-"""Dates and times that Kryo writes, as ISO 8601 text: `java.util.Date`, `java.sql`, `java.time`.
-
-Kryo 2.24 knows no `java.time`: Flink 1.x writes their fields, in the order of their names, nanos before seconds. Kryo 5
-has a serializer for each class.
-
-Source: `com.esotericsoftware.kryo.serializers.DefaultSerializers`, `TimeSerializers`; `com.twitter.chill.java`.
-
-The classes whose values are numbers or plain text in a column. Those of all others are JSON text.
+"""The classes whose values are numbers or plain text in a column. Those of all others are JSON text.
 
 | class | column |
 |---|---|
@@ -17,6 +10,11 @@ The classes whose values are numbers or plain text in a column. Those of all oth
 
 A declared type that is open (Object, List) holds values of any class, so its column is JSON text: there `"5"` is not `5`.
 A text of the classes `UNQUOTED` never begins with a quotation mark.
+
+Kryo 2.24 knows no `java.time`: Flink 1.x writes the fields of its classes, in the order of their names, nanos before seconds. Kryo 5
+has a serializer for each class.
+
+Source: `com.esotericsoftware.kryo.serializers.DefaultSerializers`, `TimeSerializers`; `com.twitter.chill.java`.
 """
 
 from __future__ import annotations

@@ -1,18 +1,6 @@
-"""Kryo's primitives; the versions 2.24 and 5 differ in the byte order of fixed numbers.
+"""`KryoReader`: the frame around Kryo's objects, in Kryo 2.24 (Flink 1.x) and Kryo 5 (Flink 2.x); `KryoInput`: its numbers and texts.
 
-| item | bytes |
-|---|---|
-| count, ordinal, class | varint, 5 bytes at most |
-| int, long | zigzag varint, 5 and 9 bytes at most; "positive" ones without the zigzag |
-| short, char, float, double | fixed; big endian in 2.24, little endian in 5 |
-| string | bit 7 clear: ASCII up to a byte that has it set; else length + 1 (6 bits, 7 a byte), units of 1–3 bytes |
-| header of a collection (5) | 1 bit flag, count + 1 (6 bits, then 7 a byte) |
-
-Source: `com.esotericsoftware.kryo.io.Input`.
-
-`KryoReader`: the frame around Kryo's objects, in Kryo 2.24 (Flink 1.x) and Kryo 5 (Flink 2.x).
-
-A value has no length and no field names; it ends where reading it ends. See `input.py` for numbers and strings.
+A value has no length and no field names; it ends where reading it ends.
 
 | item | bytes |
 |---|---|
@@ -20,11 +8,16 @@ A value has no length and no field names; it ends where reading it ends. See `in
 | class | varint 0 null · 1 by name: varint number of the name, the name if it is new · k: registration k - 2 |
 | reference | varint 0 null · 1 new · r: object r - 2, in the order in which they begin |
 | field of a final class | reference and body; a box: 00 null or 01, body |
+| count, ordinal, class | varint, 5 bytes at most |
+| int, long | zigzag varint, 5 and 9 bytes at most; "positive" ones without the zigzag |
+| short, char, float, double | fixed; big endian in 2.24, little endian in 5 |
+| string | bit 7 clear: ASCII up to a byte that has it set; else length + 1 (6 bits, 7 a byte), units of 1–3 bytes |
+| header of a collection (5) | 1 bit flag, count + 1 (6 bits, then 7 a byte) |
 
 Primitives and their boxes have no reference, nor have enums in Kryo 5. The bodies are read by functions that the reader
 is handed; `objects.py` holds the table of them.
 
-Source: `com.esotericsoftware.kryo.Kryo`, `com.esotericsoftware.kryo.util.DefaultClassResolver`.
+Source: `com.esotericsoftware.kryo.Kryo`, `com.esotericsoftware.kryo.util.DefaultClassResolver`, `com.esotericsoftware.kryo.io.Input`.
 """
 
 from __future__ import annotations

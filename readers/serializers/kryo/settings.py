@@ -1,6 +1,4 @@
-"""Classes that Kryo, chill and Flink know by themselves: their names, final ones, enums, registration ids.
-
-What a Kryo instance knows beside the bytes: its registrations, and the fields and constants of classes.
+"""What a Kryo instance knows beside the bytes: classes that Kryo, chill and Flink know, registrations, fields and constants of classes.
 
 Kryo writes a registered class as a number. The numbers follow from the order of registration, so they are derived here
 as Flink derives them. Fields and constants are not in a savepoint: they come from `stateInfo`, from class files, or are

@@ -28,20 +28,18 @@ from readers.serializers.base import Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.primitives import (
+    InstantSerializer,
     IntSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
     LongSerializer,
+    SqlTimestampSerializer,
     StringSerializer,
     VoidNamespaceSerializer,
 )
 from readers.serializers.structs import TupleSerializer
 from readers.serializers.table.logicaltypes import RowType, timestamp_type
 from readers.serializers.table.rowdata import RowDataSerializer, TimestampDataSerializer
-from readers.serializers.temporal import (
-    InstantSerializer,
-    LocalDateSerializer,
-    LocalDateTimeSerializer,
-    SqlTimestampSerializer,
-)
 from tests.support import encoders
 from tests.support.examples import examples
 from tests.support.paths import DATA

@@ -24,7 +24,7 @@ import pytest
 from readers import serializers
 from readers.cursor import Cursor
 from readers.errors import UnsupportedSerializerError
-from readers.serializers import values
+from readers.serializers import primitives
 from readers.serializers.base import Serializer, Snapshot
 from readers.serializers.primitives import IntSerializer
 from readers.serializers.structs import MILLISECONDS, StructLayout, StructSerializer
@@ -68,7 +68,7 @@ def measurement_snapshot() -> bytes:
 
 
 def test_a_type_is_added_by_one_line_of_the_registry(monkeypatch):
-    monkeypatch.setitem(values.SNAPSHOTS, SNAPSHOT_CLASS, measurement)
+    monkeypatch.setitem(primitives.SNAPSHOTS, SNAPSHOT_CLASS, measurement)
     cursor = Cursor(measurement_snapshot())
 
     serializer = read_versioned(cursor)

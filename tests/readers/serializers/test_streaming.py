@@ -21,8 +21,8 @@ from readers.serializers.cep import (
     SharedBufferEdgeSerializer,
     SharedBufferNodeSerializer,
 )
+from readers.serializers.operators import JavaSerializer, StreamElementSerializer
 from readers.serializers.primitives import IntSerializer
-from readers.serializers.streaming import JavaSerializer, StreamElementSerializer
 from tests.support.single_values import (
     EPOCH,
     decode,

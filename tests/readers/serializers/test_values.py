@@ -10,11 +10,15 @@ import pytest
 from readers.cursor import Cursor
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.primitives import (
+    BASE,
+    VALUES,
     BooleanValueSerializer,
+    CopyableValueSerializer,
     DoubleValueSerializer,
     LongValueSerializer,
+    ValueSerializer,
 )
-from readers.serializers.values import VALUES, CopyableValueSerializer, ValueSerializer
+from readers.snapshots.java import PLAIN_SERIALIZERS
 from readers.snapshots.reading import read_versioned
 from tests.support.single_values import decode_one, serializer_of, vectors_of
 
@@ -42,6 +46,14 @@ def test_what_flink_wrote() -> None:
             assert decode_one(serializer, bytes.fromhex(value["hex"])) == value["value"]
             assert serializer.encode(value["value"]) == bytes.fromhex(value["hex"])
         assert serializer.fixed_length == entry["fixed_length"]
+
+
+def test_a_null_value_has_bytes_only_if_it_writes_itself() -> None:
+    alone = PLAIN_SERIALIZERS[BASE + "NullValueSerializer"]
+    within = snapshot_of("CopyableValueSerializer", "org.apache.flink.types.NullValue")
+
+    assert (alone.fixed_length, within.fixed_length) == (0, 1)
+    assert (decode_one(alone, b""), decode_one(within, b"\0")) == (None, None)
 
 
 def test_names_are_those_of_the_class() -> None:

@@ -23,7 +23,9 @@ from readers.serializers.primitives import (
     BigIntSerializer,
     BytePrimitiveArraySerializer,
     CharSerializer,
+    DateSerializer,
     IntSerializer,
+    LocalTimeSerializer,
     LongSerializer,
     StringSerializer,
     StringValueSerializer,
@@ -40,7 +42,6 @@ from readers.serializers.table.logicaltypes import (
     timestamp_type,
 )
 from readers.serializers.table.rowdata import DecimalDataSerializer, RowDataSerializer
-from readers.serializers.temporal import DateSerializer, LocalTimeSerializer
 from tests.support.single_values import column_and_program, decode, decode_columns, page_of
 from writers import Encoded, Encoder, UnencodableTypeError, UnencodableValueError
 

@@ -24,11 +24,10 @@ from readers.serializers.containers import (
     SetSerializer,
 )
 from readers.serializers.named import BASIC_TYPES
-from readers.serializers.operators import TimeWindowSerializer, TtlSerializer
+from readers.serializers.operators import StreamElementSerializer, TimeWindowSerializer, TtlSerializer
 from readers.serializers.pojo import CLASS, PojoField, PojoSerializer
 from readers.serializers.primitives import IntPrimitiveArraySerializer, StringArraySerializer
 from readers.serializers.scala import OptionSerializer
-from readers.serializers.streaming import StreamElementSerializer
 from readers.serializers.structs import ROW_KIND, ROW_KINDS, EitherSerializer, RowSerializer, TupleSerializer
 from readers.serializers.table.logicaltypes import (
     BIGINT,
