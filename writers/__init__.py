@@ -3,31 +3,24 @@
 In: rows of columns and the serializers that the readers found in a savepoint, or edits of a savepoint. Out: the bytes that Flink
 would write, or a new savepoint. This module is the face of the room: the catalog and the service import from nowhere else in it.
 
-    errors.py      what can go wrong
-    encode/        rows → entries, by the same programs that decode them
-    warnings.py    what Flink restores without a word
+    errors.py      what can go wrong, and what Flink restores without a word
     kernels.py     the modules that have compiled code
-    output.py      big-endian bytes, as Java writes them
-    metadata/      a `SavepointMetadata` → the bytes of `_metadata`
-    snapshots.py   types → serializer snapshots
-    headers.py     registered states → the headers of state files
+    encode/        rows → entries, by the same programs that decode them
+    headers.py     registered states and their types → the headers of state files
+    metadata.py    a `SavepointMetadata` → the bytes of `_metadata`
     hashes.py      keys → Java's hash codes, key groups
-    identities.py  columns → which rows are equal
     changes.py     what statements change in the rows of a state, in layers
     kryo/          objects of Kryo 2, written anew for Flink 2
     conversion.py  columns of one type → columns of another
     evolution.py   types of values that change, with the values
-    operatorheaders.py  states of operator state that go, become empty, or get other names
-    operatorstate/  changed rows of list, union and broadcast states
     target.py      the directory of a new savepoint
     stores/        new savepoints in object stores
     places.py      a path or URL → the one or the other
-    deferred.py    state that is made while the savepoint is written
-    edits.py       what changes in a savepoint
+    edits.py       what changes in a savepoint, what is made while it is written, and the files of the source that it takes over
+    operatorstate/ changed rows of list, union and broadcast states
     keyed/         an operator's keyed state, written anew
     creation/      states that no job has written
-    elsewhere/     keyed state that other processes make
-    files.py       the files of the source that it takes over
+    elsewhere.py   keyed state that other processes make
     savepoint.py   source, edits and files → a new savepoint
 """
 
@@ -48,7 +41,6 @@ if TYPE_CHECKING:
         UpdatedRows,
     )
     from writers.creation.operators import (
-        MOST_KEY_GROUPS,
         CollectedElements,
         CreateOperator,
         ExtendOperatorState,
@@ -83,6 +75,7 @@ if TYPE_CHECKING:
     from writers.hashes import key_groups_of
     from writers.kernels import COMPILED_UNITS
     from writers.keyed.carry import try_types
+    from writers.keyed.resharding import MOST_KEY_GROUPS
     from writers.keyed.rewrite import RewriteKeyedState, merged_edits
     from writers.kryo.upgrade import holds_older_objects, needed_type
     from writers.metadata import NEWEST_VERSION as NEWEST_WRITTEN_METADATA

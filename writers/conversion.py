@@ -134,7 +134,9 @@ def _of_records(old: Serializer, new: Serializer, path: tuple[str, ...]) -> Conv
         children = [change(fields[place]) for place, change in parts]
         if has_kinds:
             children.append(
-                fields[-1] if isinstance(old, RowSerializer) and old.has_row_kind else _insertions(values)
+                fields[-1]
+                if isinstance(old, RowSerializer) and old.has_row_kind
+                else pa.repeat(_INSERT, len(values))
             )
         return pa.StructArray.from_arrays(children, fields=list(target), mask=values.is_null())
 
@@ -188,7 +190,3 @@ def _with_row_kinds(values: pa.Array, new: Serializer) -> pa.Array:
     children: list[Any] = [*(values.field(index) for index in range(new.width)), kinds]
     assert values.type.field(new.width).name == ROW_KIND
     return pa.StructArray.from_arrays(children, fields=list(values.type), mask=values.is_null())
-
-
-def _insertions(values: pa.Array) -> pa.Array:
-    return pa.repeat(pa.scalar(_INSERT), len(values))

@@ -1,17 +1,15 @@
-"""What changes in a savepoint: operators that go, operators with another uid.
+"""What changes in a savepoint, the state that is made for it, and the files that stay.
 
 An edit takes the metadata and returns other metadata. It writes no file: new bytes stand in the metadata, as `NewBytes`.
 
-Keyed state whose bytes are made while the new savepoint is written: its handle is known only then.
-
-An edit puts a `DeferredKeyedState` into the metadata. `SavepointWriter` lets it write its file into the target, or, for a preview,
+The bytes of keyed state are made while the new savepoint is written: its handle is known only then, and an edit puts a
+`DeferredKeyedState` into the metadata. `SavepointWriter` lets it write its file into the target, or, for a preview,
 into a file that only counts, so that a preview meets every error that a write would meet. Files of several subtasks are made at the
 same time where the target takes them so, or by other processes: `writers.elsewhere`.
 
-The files of a new savepoint: which of the source's it takes, how, and under which names.
-
-A new savepoint holds all of its files, so it can be moved, and outlives its source (`LINK`, `COPY`). `REFERENCE` leaves the
-files where they are: with claim mode CLAIM, Flink deletes them once it needs them no more, and the source is lost.
+`Gathering` says which files of the source a new savepoint takes, how, and under which names. A new savepoint holds all of its files, so
+it can be moved, and outlives its source (`LINK`, `COPY`). `REFERENCE` leaves the files where they are: with claim mode CLAIM, Flink
+deletes them once it needs them no more, and the source is lost.
 """
 
 from __future__ import annotations
@@ -326,7 +324,7 @@ def with_made_state(
     Raises:
         WriterError, ReaderError: see `KeyedStateMaker.make`.
     """
-    deferred = list(_deferred(metadata))
+    deferred = list(deferred_states(metadata))
     states = make([handle.maker for handle in deferred])
     made = {id(handle): state.handle for handle, state in zip(deferred, states, strict=True)}
 
@@ -344,12 +342,8 @@ def with_made_state(
     return replace(metadata, operators=tuple(operators)), noticed
 
 
-def deferred_makers(metadata: model.SavepointMetadata) -> list[KeyedStateMaker]:
-    """Return what makes all state that was deferred."""
-    return [handle.maker for handle in _deferred(metadata)]
-
-
-def _deferred(metadata: model.SavepointMetadata) -> Iterator[DeferredKeyedState]:
+def deferred_states(metadata: model.SavepointMetadata) -> Iterator[DeferredKeyedState]:
+    """Yield all state that was deferred."""
     for operator in metadata.operators:
         for subtask in operator.subtasks:
             if isinstance(handle := subtask.managed_keyed_state, DeferredKeyedState):

@@ -6,10 +6,6 @@
 A parcel is small: it names the source's handles, which the other process opens itself, and the parts of a file of the target that have
 the rows and entries which only the writer has. These are Arrow and entries, never code.
 
-    parcels.py  works → parcels, and back
-
-Works → parcels, and back.
-
 | in the work | in the parcel |
 |---|---|
 | a `Source` | the id of its operator, its number among the operator's sources, and their number |
@@ -20,7 +16,7 @@ Works → parcels, and back.
 
 Pickle asks `persistent_id` and `reducer_override` for what stands for a value, and `persistent_load` for the value that it stands for.
 
-The states of all makers, by parcels: first what several of them need, then the file of each subtask.
+What several makers need is made first, then the file of each subtask.
 """
 
 from __future__ import annotations

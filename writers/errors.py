@@ -1,10 +1,8 @@
-"""The errors of the writers.
+"""The errors of the writers, and their warnings: what Flink restores without a word, and a user may not have meant.
 
 WriterError                     carries: breadcrumbs, row
   UnencodableTypeError          a program lays out bytes that no column holds
   UnencodableValueError         a value that its type cannot hold: row, column, value, type
-
-What Flink restores without a word, and a user may not have meant.
 """
 
 from __future__ import annotations

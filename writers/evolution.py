@@ -12,8 +12,6 @@ the new values always agree. A path names fields below the value; the wrappers o
 | `ExpiringValue` (TTL on, off) | | | the whole value |
 
 Flink itself has no widening of numbers, loses the values of a renamed field, and takes TTL on and off since 2.0 only.
-
-What happens to a state as a whole: it goes, becomes empty, gets another name or other types.
 """
 
 from __future__ import annotations

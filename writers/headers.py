@@ -1,4 +1,6 @@
-"""Big-endian bytes as `java.io.DataOutput` writes them: the opposite of `readers.cursor`.
+"""The headers of state files: which states they hold, and in which types; and the bytes and snapshots that they are made of.
+
+`DataOutput` writes big-endian bytes as `java.io.DataOutput` does: the opposite of `readers.cursor`.
 
 | method | bytes | Java |
 |---|---|---|
@@ -6,7 +8,8 @@
 | `utf` | u2 length + modified UTF-8 | `DataOutput#writeUTF` |
 | `blob` | i4 length + bytes | `BytePrimitiveArraySerializer` |
 
-Serializer snapshots of new states: the schema that Flink stores before the data. `readers.snapshots` describes the forms.
+`write_snapshot` writes the snapshots of new states: the schema that Flink stores before the data. `readers.snapshots` describes the
+forms.
 
 | snapshot | bytes after `utf class, i4 version` |
 |---|---|
@@ -17,13 +20,11 @@ Serializer snapshots of new states: the schema that Flink stores before the data
 | Kryo | version 2: utf class, three optional maps: registrations, default serializers as instances and as classes |
 | DecimalData, TimestampData | version 3, 1: i4 precision, i4 scale; i4 precision |
 
-States that a savepoint has keep the bytes of their snapshots: see `headers.py`. The types here are those that can be named
+States that a savepoint has keep the bytes of their snapshots, see `RegisteredState`. The types here are those that can be named
 without one; their bytes are Flink's own, of 1.20 and of 2.x alike.
 
-The headers of state files: which states they hold, and in which types. `readers.headers` describes the layout.
-
-Flink 1.8 to 2.3 restores keyed headers of version 6 and operator headers of version 5 and later. What a state is registered
-with is kept as its bytes: a header that is read and written again is the same.
+`readers.headers` describes the layout of headers. Flink 1.8 to 2.3 restores keyed headers of version 6 and operator headers of version 5
+and later. What a state is registered with is kept as its bytes: a header that is read and written again is the same.
 """
 
 from __future__ import annotations

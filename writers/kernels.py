@@ -9,7 +9,6 @@ COMPILED_UNITS = (
     "writers.creation.grouping",
     "writers.encode.machine.execute",
     "writers.keyed.assembly",
-    "writers.keyed.assembly",
     "writers.keyed.resharding",
 )
 """The modules that have kernels, those of the readers among them."""

@@ -1,23 +1,14 @@
-"""The writer of `_metadata`: a `SavepointMetadata` → bytes, versions 3 to 6.
+"""The writer of `_metadata`: a `SavepointMetadata` → bytes, versions 3 to 6; `readers.metadata` describes the layout.
 
-The layout is the one that `readers.metadata` reads, so the two packages have modules of the same names.
-
-    writer.py    header, operators, subtasks; one function for each object
-    handles.py   the handles, each with the tag that holds all of its fields
-    leaves.py    a copy with other leaves: how files move
-
-The state handles of `_metadata`: a tag byte, then the body. `readers.metadata.handles` describes the bodies.
-
-A handle is written with the oldest tag that holds all of its fields, as Flink's versions did: which fields are None says
-which Flink wrote the handle. Flink: MetadataV2V3SerializerBase, MetadataV3Serializer, ChannelStateHandleSerializerV1 and V2.
-
-The writer of `_metadata`, versions 3 to 6; `readers.metadata.reader` describes the layout.
+A state handle is a tag byte, then the body. It is written with the oldest tag that holds all of its fields, as Flink's versions did:
+which fields are None says which Flink wrote the handle. Flink: MetadataV2V3SerializerBase, MetadataV3Serializer,
+ChannelStateHandleSerializerV1 and V2.
 
 Version 3 is the one version without a Java object; versions 4 and later end with the bytes of the source's
 CheckpointProperties, which are copied as they are. A version without names and uids (3, 4) leaves them out: Flink finds
 operators by their ids. Flink: MetadataV3Serializer to MetadataV6Serializer.
 
-A copy of a handle, or of a whole `_metadata`, with other leaves: how files move and nothing else changes.
+Files move, and nothing else changes, in a copy with other leaves: of a handle, or of a whole `_metadata`.
 """
 
 from __future__ import annotations
@@ -40,22 +31,12 @@ from writers.headers import DataOutput
 _SCOPES = {model.CheckpointedStateScope.EXCLUSIVE: 0, model.CheckpointedStateScope.SHARED: 1}
 
 
-def write_stream(output: DataOutput, handle: model.StreamStateHandle | None) -> None:
+def _write_stream(output: DataOutput, handle: model.StreamStateHandle | None) -> None:
     """Write a stream handle, or tag 0 for None."""
     _write_tagged(output, handle, _STREAMS)
 
 
-def write_keyed_state(output: DataOutput, handle: model.KeyedStateHandle | None) -> None:
-    """Write a keyed state handle, or tag 0 for None."""
-    _write_tagged(output, handle, _KEYED)
-
-
-def write_operator_state(output: DataOutput, handle: model.OperatorStreamStateHandle) -> None:
-    """Write an operator state handle."""
-    _write_tagged(output, handle, _OPERATOR)
-
-
-def write_channel(output: DataOutput, handle: model.ChannelStateHandle, *, tagged: bool) -> None:
+def _write_channel(output: DataOutput, handle: model.ChannelStateHandle, *, tagged: bool) -> None:
     """Write the handle of one channel, or of all channels of a subtask.
 
     Args:
@@ -111,13 +92,13 @@ def _write_files(output: DataOutput, files: tuple[model.HandleAndLocalPath, ...]
     output.i4(len(files))
     for file in files:
         output.utf(file.local_path)
-        write_stream(output, file.handle)
+        _write_stream(output, file.handle)
 
 
 def _write_handles(output: DataOutput, handles: tuple[model.KeyedStateHandle, ...]) -> None:
     output.i4(len(handles))
     for keyed in handles:
-        write_keyed_state(output, keyed)
+        _write_tagged(output, keyed, _KEYED)
 
 
 def _write_changes(output: DataOutput, changes: tuple[model.StateChange, ...]) -> None:
@@ -131,7 +112,7 @@ def _write_streams(output: DataOutput, streams: tuple[tuple[model.StreamStateHan
     output.i4(len(streams))
     for stream, offset in streams:
         output.i8(offset)
-        write_stream(output, stream)
+        _write_stream(output, stream)
 
 
 def _write_counted(output: DataOutput, offsets: model.Offsets) -> None:
@@ -174,10 +155,10 @@ _Layout = tuple[int | Callable[[Any], int], _Parts]
 """The tag, and in their order the fields, each with what writes it."""
 
 _I4, _I8, _UTF = DataOutput.i4, DataOutput.i8, DataOutput.utf
-_WRITES_NONE = frozenset({write_stream})
+_WRITES_NONE = frozenset({_write_stream})
 _RANGE = (_write_range, "key_group_range")
 _ID = (_UTF, "state_handle_id")
-_DELEGATE = (write_stream, "delegate")
+_DELEGATE = (_write_stream, "delegate")
 _META_INFOS = (_write_meta_infos, "state_meta_infos")
 _KEY_GROUPS: _Parts = (_RANGE, (DataOutput.offsets, "offsets"), _DELEGATE)
 _ONE_CHANNEL: _Parts = (
@@ -205,7 +186,7 @@ _KEYED: dict[type, _Layout] = {
     model.KeyGroupsSavepointStateHandle: (7, _KEY_GROUPS),
     model.IncrementalRemoteKeyedStateHandle: (_incremental_tag, (
         (_I8, "checkpoint_id"), (_UTF, "backend_identifier"), _RANGE, (_I8, "checkpointed_size"),
-        (write_stream, "meta_state_handle"), (_write_files, "shared_state"), (_write_files, "private_state"), _ID,
+        (_write_stream, "meta_state_handle"), (_write_files, "shared_state"), (_write_files, "private_state"), _ID,
     )),
     model.ChangelogStateBackendHandle: (lambda handle: 8 if handle.checkpoint_id is None else 14, (
         _RANGE, (_I8, "checkpointed_size"), (_write_handles, "materialized"),
@@ -290,7 +271,7 @@ def _write_operator(output: DataOutput, operator: model.OperatorState, version: 
     output.raw(operator_id_bytes(operator.operator_id))
     output.i4(operator.parallelism)
     output.i4(operator.max_parallelism)
-    write_stream(output, operator.coordinator_state)
+    _write_stream(output, operator.coordinator_state)
     if operator.fully_finished:
         output.i4(model.FULLY_FINISHED)
         return
@@ -323,18 +304,18 @@ def _write_subtask(output: DataOutput, subtask: model.SubtaskState, version: int
     output.i4(subtask.index)
     _write_flagged(output, subtask.managed_operator_state)
     _write_flagged(output, subtask.raw_operator_state)
-    write_keyed_state(output, subtask.managed_keyed_state)
-    write_keyed_state(output, subtask.raw_keyed_state)
+    _write_tagged(output, subtask.managed_keyed_state, _KEYED)
+    _write_tagged(output, subtask.raw_keyed_state, _KEYED)
     for channels in (subtask.input_channels, subtask.result_subpartitions):
         output.i4(len(channels))
         for channel in channels:
-            write_channel(output, channel, tagged=version >= _CHANNEL_TAGS_SINCE)
+            _write_channel(output, channel, tagged=version >= _CHANNEL_TAGS_SINCE)
 
 
 def _write_flagged(output: DataOutput, handle: model.OperatorStreamStateHandle | None) -> None:
     output.i4(0 if handle is None else 1)
     if handle is not None:
-        write_operator_state(output, handle)
+        _write_tagged(output, handle, _OPERATOR)
 
 
 _State = TypeVar("_State", bound=StateObject)

@@ -152,7 +152,7 @@ class SavepointWriter:
     @property
     def made_bytes(self) -> int:
         """About how many bytes are read to make the state that changes."""
-        return sum(maker.size_bytes for maker in edits.deferred_makers(self._planned))
+        return sum(handle.maker.size_bytes for handle in edits.deferred_states(self._planned))
 
     def _summed(
         self,

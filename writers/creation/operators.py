@@ -1,27 +1,20 @@
-"""The elements of one new operator state, by subtask.
-
-Flink gives each subtask the elements of its own handle as long as the parallelism stays, and deals them out anew when it changes. A
-union state is the sum of all handles, in every subtask. Every subtask has a whole copy of a broadcast state, and all copies must be
-equal.
-
-The stream of the operator state of a subtask: of new states alone, or of new states behind those that it has.
-
-New states in the metadata: of new operators, and operator states of those that the savepoint has.
+"""New states in the metadata: of new operators, and operator states of those that the savepoint has.
 
 New keyed states of those are `writers.keyed`'s: `RewriteKeyedState.added`.
 
-A savepoint without operators: what a new savepoint is made from.
+`CollectedElements` are the elements of one new operator state, by subtask. Flink gives each subtask the elements of its own handle as
+long as the parallelism stays, and deals them out anew when it changes. A union state is the sum of all handles, in every subtask. Every
+subtask has a whole copy of a broadcast state, and all copies must be equal.
 
-Its `_metadata` has version 3, the one version that holds no object of Java, and that Flink 1.11 to 2.3 reads. That version stores no uids
-and no names: for Flink 2 it has the newest version that the release reads, with the properties of a canonical savepoint, which Flink
-1.16 to 2.3 writes with the same bytes.
+A savepoint that is created is made from one without operators. Its `_metadata` has version 3, the one version that holds no object of
+Java, and that Flink 1.11 to 2.3 reads. That version stores no uids and no names: for Flink 2 it has the newest version that the release
+reads, with the properties of a canonical savepoint, which Flink 1.16 to 2.3 writes with the same bytes.
 
-Whether a new savepoint has the entries that were made: they are read back, decoded, counted, and their bytes are compared.
+A new savepoint is checked: the entries that were made are read back, decoded, counted, and their bytes are compared.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,7 +52,7 @@ from readers.metadata import (
 from writers.creation.grouping import mixed
 from writers.creation.spool import SpooledEntries
 from writers.creation.states import NewState
-from writers.edits import DeferredKeyedState, Edit, NewBytes, find_operator, newest_version, with_operator
+from writers.edits import DeferredKeyedState, Edit, find_operator, newest_version, with_operator
 from writers.encode.encoder import Encoder
 from writers.errors import RefusedEditError, UnencodableValueError, UnwritableError
 from writers.headers import (
@@ -72,6 +65,7 @@ from writers.headers import (
 from writers.keyed.assembly import AddedStatesMaker
 from writers.keyed.resharding import check_new_subtasks
 from writers.metadata import NAMES_SINCE, OLDEST_VERSION, write_metadata
+from writers.operatorstate.elements import bytes_of, new_handle
 
 # Flink holds operator state in the memory of its tasks, so whole states are small.
 _MOST_BYTES = 1 << 30
@@ -159,15 +153,8 @@ class CollectedElements:
         if not self.is_broadcast:
             chosen = [array.filter(pa.array(subtasks == subtask)) for array, subtasks in self._batches]
             return pa.chunked_array(chosen, pa.large_binary())
-        entries = b"".join(joined(array) for array, _ in self._batches)
+        entries = b"".join(bytes_of(array) for array, _ in self._batches)
         return pa.chunked_array([pa.array([self.rows.to_bytes(4, "big") + entries], pa.large_binary())])
-
-
-def joined(elements: pa.LargeBinaryArray) -> memoryview:
-    """Return the bytes of all elements, one after the other."""
-    first, last = elements.offset, elements.offset + len(elements)
-    offsets = np.frombuffer(elements.buffers()[1], dtype=np.int64)
-    return memoryview(elements.buffers()[2] or b"")[offsets[first] : offsets[last]]
 
 
 _MODES = {
@@ -241,15 +228,10 @@ def _handle(
         lengths = np.asarray(pc.binary_length(elements), dtype=np.int64)
         offsets = len(output.data) + np.cumsum(lengths) - lengths
         for chunk in elements.chunks:
-            output.raw(joined(chunk))
+            output.raw(bytes_of(chunk))
         mode = _MODES[one.state.kind]
         added.append(StateMetaInfo(name=one.state.name, distribution_mode=mode, offsets=offsets))
-    # A name of its own: handles of one name are one handle to Flink.
-    delegate = NewBytes(handle_name=str(uuid.uuid4()), data=bytes(output.data))
-    return OperatorStreamStateHandle(state_meta_infos=(*infos, *added), delegate=delegate)
-
-
-MOST_KEY_GROUPS = 1 << 15
+    return new_handle((*infos, *added), bytes(output.data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

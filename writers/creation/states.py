@@ -1,4 +1,6 @@
-"""Column types → serializers, where the type of a new state is not named.
+"""A new state: its kind and its types, the registration that Flink finds, and the columns of its rows.
+
+A type that is not named is that of the column:
 
 | column | type |
 |---|---|
@@ -11,8 +13,6 @@
 | T[] | List<T> |
 | MAP(K, V) | Map<K, V> |
 | STRUCT(a A, b B) | Row(a A, b B) |
-
-A new state: its kind and its types, the registration that Flink finds, and the columns of its rows.
 
 | kind | columns |
 |---|---|

@@ -14,17 +14,12 @@ entry begins in it.
 * **Room.** Each instruction asks for the room that it needs before it writes or takes anything. Where there is too little
   the machine stops, the encoder gives it more, and the instruction runs again.
 * **Ranges.** A value that its type cannot hold is an error with row, column, value and type. Nothing wraps, nothing is cut.
-* **Losses.** What decoding does not keep is listed in `losses.py`, with what is written in its place.
+* **Losses.** What decoding does not keep is listed in `fitting.py`, with what is written in its place.
 
 Reading order:
 
-    encoder.py     the loop around the machine: growth, errors
-    columns.py     Arrow arrays → the machine's table of columns
-    program.py     the readers' program, made ready for this direction
-    cases.py       which columns select which case of a switch
-    machine/       the interpreter: one compiled function over flat arrays
-    fitting.py     columns of any type → the types of a program
-    losses.py      what decoding loses
-    primitives.py  NULL in fields that may be primitive in Java
-    equality.py    numbers of any length as texts that are equal where the numbers are
+    encoder.py  the loop around the machine: its table of columns, growth, errors
+    program.py  the readers' program, made ready for this direction
+    machine/    the interpreter: one compiled function over flat arrays
+    fitting.py  which values fit a type, which are equal, what decoding loses
 """

@@ -1,13 +1,12 @@
-"""Arrow arrays as the machine sees them: one table with the addresses of their buffers, nothing copied.
-
-The machine takes items in order, so a column is its buffers and a cursor. What Arrow allows and the machine does not
-expect is removed here: the elements of null lists. A value of a struct that is null may be anything; it is passed over.
-
-`Encoder`: the loop around the machine: rows in, entries out.
+"""`Encoder`: the loop around the machine: rows in, entries out.
 
 An `Encoder` holds a program and the machine's stack and registers; it belongs to one thread. The machine stops where the
 output is full and goes on in a larger one. That costs less than a first pass that computes sizes, because the bytes of a
 row of the batch before are a good guess for the next.
+
+`Columns` are Arrow arrays as the machine sees them: one table with the addresses of their buffers, nothing copied. The machine takes
+items in order, so a column is its buffers and a cursor. What Arrow allows and the machine does not expect is removed: the elements of
+null lists. A value of a struct that is null may be anything; it is passed over.
 """
 
 from __future__ import annotations
@@ -24,23 +23,7 @@ from readers import NO_COLUMN, Batch, Code, ColumnTree, Serializer, StatePart
 from readers import instructions as op
 from writers.encode.fitting import fitted, refusals, same_entries, shown, value_program
 from writers.encode.machine import state
-from writers.encode.machine import state as machine
 from writers.encode.machine.execute import execute
-from writers.encode.machine.state import (
-    COLUMN,
-    DETAIL,
-    DONE,
-    FULL,
-    HIDDEN,
-    LEAF,
-    MESSAGES,
-    PC,
-    POSITION,
-    REGISTERS,
-    ROOM,
-    ROW,
-    STATUS,
-)
 from writers.encode.program import encoding_code
 from writers.errors import UnencodableTypeError, UnencodableValueError, WriterError
 
@@ -53,15 +36,15 @@ class Columns:
         arrays: the children of the root, of the types of the tree.
 
     Attributes:
-        table: int64 (columns, FIELDS); see `machine/items.py`.
+        table: int64 (columns, FIELDS); see `machine/state.py`.
     """
 
     def __init__(self, tree: ColumnTree, arrays: Sequence[pa.Array]) -> None:
         self.tree = tree
-        self.table: NDArray[np.int64] = np.zeros((len(tree.types), machine.FIELDS), dtype=np.int64)
+        self.table: NDArray[np.int64] = np.zeros((len(tree.types), state.FIELDS), dtype=np.int64)
         self._arrays: list[pa.Array | None] = [None] * len(tree.types)  # keeps the buffers alive
-        self.table[:, machine.NEXT] = tree.next
-        self.table[0, machine.LAYOUT] = machine.STRUCT
+        self.table[:, state.NEXT] = tree.next
+        self.table[0, state.LAYOUT] = state.STRUCT
         for column, array in zip(tree.children[0], arrays, strict=True):
             self._add(column, array)
 
@@ -73,35 +56,35 @@ class Columns:
             array = _without_hidden_elements(array)
         self._arrays[column] = array
         buffers = array.buffers()
-        entry[machine.CURSOR] = array.offset
+        entry[state.CURSOR] = array.offset
         if array.null_count:
-            entry[machine.VALIDITY] = buffers[0].address
+            entry[state.VALIDITY] = buffers[0].address
         if pa.types.is_struct(data_type):
-            entry[machine.LAYOUT] = machine.STRUCT
+            entry[state.LAYOUT] = state.STRUCT
             for index, child in enumerate(children):
                 self._add(child, array.field(index))
             return
         # An array without items may lack its buffers; nothing is taken from it.
-        entry[machine.VALUES] = buffers[1].address if buffers[1] is not None else 0
+        entry[state.VALUES] = buffers[1].address if buffers[1] is not None else 0
         if pa.types.is_list(data_type) or pa.types.is_map(data_type):
-            entry[machine.LAYOUT] = machine.LIST
+            entry[state.LAYOUT] = state.LIST
             values = array.values
             self._add(children[0], values)
             self._move(children[0], int(array.offsets[0].as_py()) if len(array) else 0)
         elif pa.types.is_string(data_type) or pa.types.is_binary(data_type):
-            entry[machine.LAYOUT] = machine.VARIABLE
+            entry[state.LAYOUT] = state.VARIABLE
             if buffers[2] is not None:
-                entry[machine.DATA], entry[machine.DATA_END] = buffers[2].address, buffers[2].size
+                entry[state.DATA], entry[state.DATA_END] = buffers[2].address, buffers[2].size
         else:
-            entry[machine.LAYOUT] = machine.BITS if pa.types.is_boolean(data_type) else machine.FIXED
+            entry[state.LAYOUT] = state.BITS if pa.types.is_boolean(data_type) else state.FIXED
 
     def _move(self, column: int, items: int) -> None:
         """Pass over the first items of a column and of those below it."""
-        self.table[column, machine.CURSOR] += items
-        if self.table[column, machine.LAYOUT] == machine.STRUCT:
+        self.table[column, state.CURSOR] += items
+        if self.table[column, state.LAYOUT] == state.STRUCT:
             for child in self.tree.children[column]:
                 self._move(child, items)
-        elif self.table[column, machine.LAYOUT] == machine.LIST and items:
+        elif self.table[column, state.LAYOUT] == state.LIST and items:
             array = self._arrays[column]
             assert array is not None
             child = self.tree.children[column][0]
@@ -112,7 +95,7 @@ class Columns:
         array = self._arrays[column]
         if array is None:
             return "a row"
-        index = int(self.table[column, machine.CURSOR]) - array.offset
+        index = int(self.table[column, state.CURSOR]) - array.offset
         if not 0 <= index < len(array):
             return "no value"
         return shown(array[index])
@@ -203,7 +186,7 @@ class Encoder:
         self.refusals = tuple(dict.fromkeys(refusal for code in codes for refusal in refusals(tree, code)))
         self._code = encoding_code(tree, codes, segments, reserves_nulls=reserves_nulls)
         self._stack: NDArray[np.int64] = np.zeros((self._code.depth, state.WORDS), dtype=np.int64)
-        self._registers: NDArray[np.int64] = np.zeros(REGISTERS, dtype=np.int64)
+        self._registers: NDArray[np.int64] = np.zeros(state.REGISTERS, dtype=np.int64)
         self._row_bytes = float(_INITIAL_ROW_BYTES)
         self._has_key_group = bool((self._code.instructions[:, op.OPCODE] == op.KEY_GROUP).any())
 
@@ -271,21 +254,21 @@ class Encoder:
                 0 if groups is None else groups, code.segments, rows, output, len(output),
                 offsets[1:], self._stack, registers,
             )  # fmt: skip
-            if registers[STATUS] != FULL:
+            if registers[state.STATUS] != state.FULL:
                 break
-            output = _grown(output, int(registers[POSITION]), int(registers[ROOM]))
-        done = int(registers[ROW])
+            output = _grown(output, int(registers[state.POSITION]), int(registers[state.ROOM]))
+        done = int(registers[state.ROW])
         ends = offsets[: done * code.segments + 1]
         size = int(ends[-1])
         if done:
             self._row_bytes = size / done
-        error = None if registers[STATUS] == DONE else self._error(columns)
+        error = None if registers[state.STATUS] == state.DONE else self._error(columns)
         return Encoded(output[:size], ends, code.segments), error
 
     def restores(self, batch: Batch) -> NDArray[np.bool_]:
         """Return which entries of a decoded batch are encoded to the bytes that they were read from; bool (entries,).
 
-        An entry that is not restored holds something that its columns do not: see `losses.py`. To change a value of it would
+        An entry that is not restored holds something that its columns do not: see `fitting.py`. To change a value of it would
         lose that; its bytes may only be copied, or left out.
         """
         page, arrays = batch.page, batch.arrays
@@ -316,15 +299,15 @@ class Encoder:
     def _error(self, columns: Columns) -> WriterError:
         """Return the error for the machine's status, with the value."""
         registers = self._registers
-        status, column = int(registers[STATUS]), int(registers[COLUMN])
-        path = self._code.paths[int(registers[PC])]
-        row = int(registers[ROW])
-        if status in (LEAF, HIDDEN):
+        status, column = int(registers[state.STATUS]), int(registers[state.COLUMN])
+        path = self._code.paths[int(registers[state.PC])]
+        row = int(registers[state.ROW])
+        if status in (state.LEAF, state.HIDDEN):
             reason = next((why for where, why in self.refusals if where == path), "no column holds the bytes")
             return UnencodableTypeError(reason, breadcrumbs=path, row=row)
         text = columns.text(column) if column != NO_COLUMN else "a row"
         type_ = str(self.tree.types[column]) if column != NO_COLUMN else "row"
-        message = MESSAGES[status].format(value=text, type=type_, detail=int(registers[DETAIL]))
+        message = state.MESSAGES[status].format(value=text, type=type_, detail=int(registers[state.DETAIL]))
         return UnencodableValueError(message, breadcrumbs=path, row=row)
 
 

@@ -1,4 +1,13 @@
-"""Columns of any type → the types of a program, where every value fits.
+"""What columns and bytes hold of each other: which values fit a type, which rows are equal, what decoding loses.
+
+`fitted` makes columns of any type columns of a program's types, where every value fits. `identities` numbers the rows by what Java's
+`equals` says of their values, of any type and without a loop over rows.
+
+A BigDecimal or BigInteger is text in a column. Many texts are one number (`1E+3`, `+1000`, `01000.0`): a script has any of them, and
+readers show one. `comparable_numbers` makes texts of them that are equal where the numbers are.
+
+`int` and `Integer` have one serializer, so a savepoint does not say which of them a field of a POJO is. Flink cannot set a primitive
+one to NULL, and refuses the whole restore: `null_fields` finds those that would be.
 
 What decoding loses: why bytes that were decoded and encoded again may differ, or cannot be encoded.
 
@@ -19,19 +28,6 @@ What decoding loses: why bytes that were decoded and encoded again may differ, o
 
 Flink itself writes what is encoded, so a reader of either takes the same value from both. Bytes that are compared (keys)
 are written by Flink in one way only.
-
-NULL in fields of POJOs that may be primitive in Java: Flink cannot set them, and refuses the whole restore.
-
-`int` and `Integer` have one serializer, so a savepoint does not say which of them a field is.
-
-Numbers of any length as texts that are equal where the numbers are.
-
-A BigDecimal or BigInteger is text in a column. Many texts are one number (`1E+3`, `+1000`, `01000.0`): a script has any of them, and
-readers show one.
-
-Entries that were encoded beside the bytes that they were read from.
-
-Columns → which rows are equal, as Java's `equals` sees their values: of any type, without a loop over rows.
 """
 
 from __future__ import annotations

@@ -1,16 +1,7 @@
-"""Which columns select which case of a switch: derived from the instructions of the cases.
+"""A program of the readers, made ready to be run from columns to bytes.
 
-An instruction that decodes into a column says what the column is when its case was read: NULL leaves null, CONSTANT one
-text, STRUCT and all values without a null of their own something. What a null flag, a list or a mask guards may be
-anything. A case with switches inside has an alternative for each way through it.
-
-Where several cases fit a row, that which its serializer emitted first is taken: serializers emit in Flink's order of
-preference.
-
-A program of the readers, made ready to be run from columns to bytes.
-
-Reading, the bytes say which case of a switch follows; writing, the columns must. `cases.py` derives from the instructions
-of each case what it fills the columns with. All else of a program runs as serializers emitted it, with two additions:
+Reading, the bytes say which case of a switch follows; writing, the columns must. All else of a program runs as serializers emitted it,
+with two additions:
 
 | opcode | bytes written | operands |
 |---|---|---|
@@ -19,6 +10,13 @@ of each case what it fills the columns with. All else of a program runs as seria
 
 The opcode of an instruction that takes no null has REQUIRED added to it.
 SLOT_NULL has the operand RESERVED: the bytes behind the slots that a null owns.
+
+Which columns select which case is derived from the instructions of the cases. An instruction that decodes into a column says what the
+column is when its case was read: NULL leaves null, CONSTANT one text, STRUCT and all values without a null of their own something. What a
+null flag, a list or a mask guards may be anything. A case with switches inside has an alternative for each way through it.
+
+Where several cases fit a row, that which its serializer emitted first is taken: serializers emit in Flink's order of
+preference.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ class Alternative:
 
 
 class CaseTables:
-    """Builds the array of the machine's tables; see `machine/cases.py`."""
+    """Builds the array of the machine's tables; see `machine/state.py`."""
 
     def __init__(self) -> None:
         self._words: list[int] = []
@@ -200,7 +198,7 @@ class EncodingCode:
     Attributes:
         instructions: int64, shape (n, WORDS).
         targets: int64; the tables of constants, and the bounds of decimals.
-        cases: int64; the tables of switches, see `machine/cases.py`.
+        cases: int64; the tables of switches, see `machine/state.py`.
         pool: uint8; constant strings and class names.
         paths: the field path of each instruction, for errors.
         depth: how deep lists, masks and regions nest.

@@ -1,18 +1,14 @@
-"""Entries as the addresses of their bytes: those of the source, and those that were encoded, side by side in any order.
+"""Entries → the key groups of a canonical file; `readers/formats/full/layout.py` has the layout.
 
-Entries → the key groups of a canonical file; `readers/formats/full/layout.py` has the layout.
-
-An entry says in its first bit that the id of another state follows it. So the last entry of a state is kept back until the next state,
-or the end of the key group, is known. The positions of key groups stand in `_metadata`, so one pass over a file is enough.
-Compressed key groups are streams of their own, of snappy's framing format with right checksums.
-Flink: FullSnapshotAsyncWriter.
-
-The composite keys of entries as one column, to find those that are there already.
+Entries are the addresses of their bytes: those of the source, and those that were encoded, side by side in any order. An entry says in
+its first bit that the id of another state follows it. So the last entry of a state is kept back until the next state, or the end of the
+key group, is known. The positions of key groups stand in `_metadata`, so one pass over a file is enough. Compressed key groups are
+streams of their own, of snappy's framing format with right checksums. Flink: FullSnapshotAsyncWriter.
 
 Flink takes the last of two entries with one key, without an error: so a key that is added must be new. Keys are equal where their
 bytes are, as in RocksDB.
 
-States that an operator gets: their entries stand behind those of the states that it has, in every key group.
+States that an operator gets have their entries behind those of the states that it has, in every key group.
 """
 
 from __future__ import annotations

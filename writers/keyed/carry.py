@@ -1,4 +1,10 @@
-"""Entries in the hashmap backend's own layout → canonical entries: decoded by one program, encoded by another.
+"""The states of a source, key group by key group, as canonical entries; the order in a state is that of `_row`.
+
+| source | entries |
+|---|---|
+| canonical | those of the file; a state that nobody changes is carried as one piece of bytes |
+| RocksDB, changelog | canonical entries already: nothing is decoded |
+| hashmap, its own layout | decoded by one program, and encoded by another |
 
 | state | own layout | canonical |
 |---|---|---|
@@ -10,17 +16,8 @@
 Nothing records where an entry ends in the own layout, so entries that cannot be told apart are refused, and so are those whose
 columns do not hold all of their bytes. A list of many megabytes comes in several pages: its value is joined from them.
 
-The entries of a source, key group by key group, as canonical entries; the order in a state is that of `_row`.
-
-| source | entries |
-|---|---|
-| canonical | those of the file; a state that nobody changes is carried as one piece of bytes |
-| RocksDB, changelog | canonical entries already: nothing is decoded |
-| hashmap, its own layout | decoded, and encoded again |
-
-States of a source that go, become empty, or get other names or types: its header, and the values of the states.
-
-Tries changes of the types of a state's values: reads all values, makes the new ones, and writes nothing.
+States that go, become empty, or get other names or types have another header (`AlteredHeader`), and those of other types other values
+(`TypeEditor`). `try_types` makes such values, and writes nothing.
 """
 
 from __future__ import annotations

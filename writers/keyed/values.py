@@ -1,4 +1,6 @@
-"""Canonical entries of one state ↔ rows of its table, with the checks that nothing of an entry is lost.
+"""The entries of a key group that statements changed, removed and added; all others keep their bytes.
+
+`EntryCoder` knows the entries of one state and the rows of its table, with the checks that nothing of an entry is lost:
 
 | kind | rows of an entry |
 |---|---|
@@ -7,16 +9,12 @@
 | list | one for each element |
 | any with TTL | `value` and `ttl_timestamp` are the two fields of the entry's value |
 
-The entries of a key group that statements changed, removed and added, where a row is an entry; all others keep their bytes.
-
 A value that is set whole is encoded from its columns. An entry that is changed in part must be one whose columns hold all of its
 bytes (`Encoder.restores`), or the statement is refused. The key of an entry keeps its bytes, but a timer's, which has its time in it:
 a timer that changes is another one.
 
-The entries of a key group that statements changed, where a row is an element of a list.
-
-An entry is a whole list: it is encoded anew if an element of it changes, comes or goes, and is no more when it has none. All elements
-of the lists that change are in memory; of all other lists only the number of elements is looked at.
+An entry of a list state is a whole list: it is encoded anew if an element of it changes, comes or goes, and is no more when it has none.
+All elements of the lists that change are in memory; of all other lists only the number of elements is looked at.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""States that some subtasks of a job have not used yet, when rows are added to their key groups.
+"""What rows that come and go leave behind: states that a subtask gets late, windows without a timer and timers without a window.
 
 Flink registers a state in a subtask when the job first asks for it there. So the file of a subtask may lack a state that others have,
 and a subtask may have no file at all; rows that are added to its key groups come with the registration of another subtask.
-
-The editor of a state, by its kind.
-
-Windows that statements left without a timer, which Flink never fires; timers of SQL's windows left without the window.
 
 A window of an operator is an entry of a state with the window as its namespace, and a timer with that key and namespace. Canonical
 keys have both parts at their end, so the bytes tell which windows have a timer. Windows without one before are not warned of: those

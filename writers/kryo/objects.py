@@ -1,12 +1,10 @@
-"""Kryo 5's primitives, as `com.esotericsoftware.kryo.io.Output` writes them; `readers.serializers.kryo.reader` reads them.
+"""Objects of Kryo with their classes: what `bodies.py` reads from Kryo 2.24, and writes for Kryo 5.
 
-Objects of Kryo with their classes: what `bodies.py` reads from Kryo 2.24, and writes for Kryo 5.
-
+`KryoOutput` writes primitives as `com.esotericsoftware.kryo.io.Output` does; `readers.serializers.kryo.reader` reads them.
 The frame around objects is read by the readers' `KryoReader`, with bodies that keep the classes: the JSON trees that the readers
 show have none. `ObjectWriter` writes the frame. An object that is referred to twice is one object here.
 
-Dates and times: the fields that Flink 1.x wrote, in the order of their names, as Kryo 5 writes them.
-
+Dates and times are the fields that Flink 1.x wrote, in the order of their names, as Kryo 5 writes them.
 `readers.serializers.kryo.plain` describes both. Kryo 2.24 knows no `java.time`; it does not write the id of a ZoneOffset, so
 Flink 1.x itself reads zoned values without it. Kryo 5 reads what these values were.
 """

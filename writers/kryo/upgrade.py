@@ -1,8 +1,8 @@
-"""Values of Kryo 2.24 (Flink 1.x): read as objects, and written as Kryo 5 (Flink 2.x) writes them.
+"""Values of Kryo 2.24 (Flink 1.x): read as objects, and written as Kryo 5 (Flink 2.x) writes them, or as values of columns.
 
 Flink takes both versions for the same serializer and converts nothing: what Kryo 5 makes of older bytes is luck.
 
-Objects of Kryo 2.24 → values of columns: the elements of collections and maps, and the fields of objects, by their types.
+The elements of collections and maps, and the fields of objects, become values of columns by their types:
 
 | type | classes |
 |---|---|
@@ -14,9 +14,8 @@ Objects of Kryo 2.24 → values of columns: the elements of collections and maps
 
 A class that a type does not expect is refused: Flink would fail with it, or take it for something else.
 
-The type that the values of a savepoint need in a new job: what Flink neither migrates nor reads becomes what the job declares.
-
-Objects of Kryo 2 become objects of Kryo 5, or lists, sets and maps; numbers become other numbers, which Flink never does.
+`needed_type` is the type that the values of a savepoint need in a new job: what Flink neither migrates nor reads becomes what the job
+declares. Objects of Kryo 2 become objects of Kryo 5, or lists, sets and maps; numbers become other numbers, which Flink never does.
 
 Since 2.0 the fields of POJOs that are a `List`, `Set` or `Map`, and type hints of these, have serializers of their own. Which
 elements they have stands in the class or in the job, not in the savepoint: the type of the new job must be known for them.

@@ -1,4 +1,4 @@
-"""The stream of one subtask's operator state, with other elements in some of its states.
+"""The elements of operator state in one subtask, and changes of its rows → the elements that it has then, and its stream with them.
 
 | bytes | |
 |---|---|
@@ -8,22 +8,19 @@
 
 Compressed elements stand in snappy chunks of their own, so they can be shifted too.
 
-Elements of a state in one subtask, and changes of its rows → the elements that it has then.
-
 A row is an element of a list or union state, or an entry of a broadcast state. Rows that no statement changes keep their bytes. A row
 that is changed in part is encoded from its columns, so these must hold all of it: its bytes are compared with what the
 columns encode to before.
 
-The copies of a broadcast state: Flink gives each subtask its own back, and never compares them.
-
-Copies that differ would stay different, and a job of another parallelism would have a third of them at random. So rows of a
-broadcast state are changed only where its copies have the same entries, in any order.
+Flink gives each subtask its own copy of a broadcast state back, and never compares them. Copies that differ would stay different, and a
+job of another parallelism would have a third of them at random. So rows of a broadcast state are changed only where its copies have the
+same entries, in any order.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -75,20 +72,7 @@ class Elements:
         """Return what each offset points to."""
         if not self.is_broadcast:
             return self.data
-        return pa.array([len(self.data).to_bytes(4, "big") + bytes(_joined(self.data))], pa.large_binary())
-
-
-@dataclass(frozen=True, slots=True)
-class RewrittenStream:
-    """A stream of operator state that no file has yet.
-
-    Attributes:
-        infos: where the elements of each state begin.
-        chunks: its bytes.
-    """
-
-    infos: tuple[StateMetaInfo, ...]
-    chunks: tuple[bytes | memoryview, ...]
+        return pa.array([len(self.data).to_bytes(4, "big") + bytes(bytes_of(self.data))], pa.large_binary())
 
 
 class _Output:
@@ -108,7 +92,7 @@ class _Output:
         if not self._compressed:
             begins = np.asarray(_begins(elements), dtype=np.int64)
             offsets: Offsets = begins[:-1] - begins[0] + self.size
-            self.append(_joined(elements))
+            self.append(bytes_of(elements))
             return offsets
         found: NDArray[np.int64] = np.empty(len(elements), dtype=np.int64)
         for number, element in enumerate(elements):
@@ -129,8 +113,8 @@ def check_stream_size(size_bytes: int) -> None:
         )
 
 
-def rewritten(source: OperatorSource, changed: Mapping[str, Elements]) -> RewrittenStream:
-    """Return a stream with other elements in some states.
+def rewritten(source: OperatorSource, changed: Mapping[str, Elements]) -> OperatorStreamStateHandle:
+    """Return the handle of a stream with other elements in some states.
 
     Args:
         source: the stream as it is.
@@ -158,16 +142,16 @@ def rewritten(source: OperatorSource, changed: Mapping[str, Elements]) -> Rewrit
             offsets = offsets + (output.size - start)
             output.append(data[start:end])
         infos[name] = StateMetaInfo(name=name, distribution_mode=mode, offsets=offsets)
-    return RewrittenStream(tuple(infos.values()), tuple(output.chunks))
+    return new_handle(infos.values(), b"".join(output.chunks))
 
 
-def new_handle(stream: RewrittenStream) -> OperatorStreamStateHandle:
-    """Return the handle of a stream, with a name of its own.
+def new_handle(infos: Iterable[StateMetaInfo], data: bytes) -> OperatorStreamStateHandle:
+    """Return the handle of a stream that no file has yet, with a name of its own.
 
     Handles of one name, or of one file, are one handle to Flink when it redistributes state.
     """
-    delegate = NewBytes(handle_name=str(uuid.uuid4()), data=b"".join(stream.chunks))
-    return OperatorStreamStateHandle(state_meta_infos=stream.infos, delegate=delegate)
+    delegate = NewBytes(handle_name=str(uuid.uuid4()), data=data)
+    return OperatorStreamStateHandle(state_meta_infos=tuple(infos), delegate=delegate)
 
 
 def _regions(source: OperatorSource) -> dict[str, tuple[int, int]]:
@@ -197,7 +181,7 @@ def _begins(elements: pa.LargeBinaryArray) -> NDArray[np.int64]:
     return offsets[elements.offset : elements.offset + len(elements) + 1]
 
 
-def _joined(elements: pa.LargeBinaryArray) -> memoryview:
+def bytes_of(elements: pa.LargeBinaryArray) -> memoryview:
     """Return the bytes of all elements, without a copy."""
     begins = _begins(elements)
     data = elements.buffers()[2]

@@ -1,16 +1,15 @@
-"""The edit of operator state: the changed states of one operator, in all of its subtasks.
+"""The edits of operator state, in all subtasks of an operator.
 
-The edit of positions of sources: numbers in elements of operator state; everything else keeps its bytes.
+RewriteOperatorState  the changed states of the operator
+SetOffsets            positions of sources: numbers in elements; everything else keeps its bytes
+AlterOperatorStates   states that go, become empty, or get other names
 
-Headers of operator state with other states: states that go, become empty, or get other names.
-
-The stream of a subtask is its header and then elements, each at an offset of the handle. The header is written anew, the
-elements of the states that stay are copied as bytes, and their offsets move.
+The stream of a subtask is its header and then elements, each at an offset of the handle. Where states go or get other names the header
+is written anew, the elements of the states that stay are copied as bytes, and their offsets move.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -38,7 +37,7 @@ from readers.metadata import (
     SubtaskState,
 )
 from writers.changes import StateChanges
-from writers.edits import Edit, NewBytes, find_operator, with_operator
+from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError, UnwritableError
 from writers.headers import OPERATOR_VERSIONS, RegisteredState, registered_state, write_operator_header
 from writers.operatorstate.connectors import READER_STATE, check_changeable, check_no_sink
@@ -121,17 +120,15 @@ class RewriteOperatorState(Edit):
             for name, changes in self.changes.items()
             if states[name].kind is not StateKind.BROADCAST and subtask.index in changes.groups
         ]
-        handle = subtask.managed_operator_state
-        if handle is None or not (touched or shared):
+        if not (touched or shared) or (opened := _opened(subtask, source)) is None:
             return subtask
-        opened = OperatorSource.open(subtask.index, handle, source.open_stream(handle.delegate))
         changed = {name: one for name, one in shared.items() if states[name].parts[0].name in opened.entries}
         for name in touched:
             part = next(part for part in states[name].parts if part.source.subtask == subtask.index)
             changed[name] = changed_elements(_part(part, opened), self.changes[name].of_group(subtask.index))
         if not changed:
             return subtask
-        return replace(subtask, managed_operator_state=new_handle(rewritten(opened, changed)))
+        return replace(subtask, managed_operator_state=rewritten(opened, changed))
 
 
 def _check_places(state: State, changes: StateChanges) -> None:
@@ -188,20 +185,17 @@ class SetOffsets(Edit):
         operator = find_operator(metadata, self.operator_id)
         touched = {place.subtask for place in self.numbers}
         subtasks = tuple(
-            replace(one, managed_operator_state=self._handle(one.index, one.managed_operator_state, source))
-            if one.index in touched and one.managed_operator_state is not None
-            else one
-            for one in operator.subtasks
+            self._subtask(one, source) if one.index in touched else one for one in operator.subtasks
         )
         return with_operator(metadata, operator, replace(operator, subtasks=subtasks))
 
-    def _handle(
-        self, subtask: int, handle: OperatorStreamStateHandle, source: SavepointLocation
-    ) -> OperatorStreamStateHandle:
-        opened = OperatorSource.open(subtask, handle, source.open_stream(handle.delegate))
-        places = [place for place in self.numbers if place.subtask == subtask]
+    def _subtask(self, subtask: SubtaskState, source: SavepointLocation) -> SubtaskState:
+        opened = _opened(subtask, source)
+        if opened is None:
+            return subtask
+        places = [place for place in self.numbers if place.subtask == subtask.index]
         changed = {name: self._elements(opened, name, places) for name in {place.state for place in places}}
-        return new_handle(rewritten(opened, changed))
+        return replace(subtask, managed_operator_state=rewritten(opened, changed))
 
     def _elements(self, source: OperatorSource, state: str, places: list[OffsetPlace]) -> Elements:
         name = next((name for name in source.entries if name.name == state), None)
@@ -343,11 +337,7 @@ class AlterOperatorStates(Edit):
                 offsets.append(len(output))
                 output += framed(_NO_ENTRIES) if is_compressed else _NO_ENTRIES
             infos.append(_info(info, self.renamed.get(info.name, info.name), offsets))
-        return replace(
-            handle,
-            state_meta_infos=tuple(infos),
-            delegate=NewBytes(handle_name=str(uuid.uuid4()), data=bytes(output)),
-        )
+        return new_handle(infos, bytes(output))
 
 
 def _info(info: StateMetaInfo, name: str, offsets: list[int]) -> StateMetaInfo:

@@ -1,4 +1,6 @@
-"""S3 and what speaks its protocol, by botocore: pyarrow's client can neither give up an upload nor write only what is new.
+"""The clients of the stores: botocore for S3 and what speaks its protocol, pyarrow for Google and Azure.
+
+S3: pyarrow's client can neither give up an upload nor write only what is new.
 
 | request | for |
 |---|---|
@@ -10,10 +12,9 @@
 A store that does not know `If-None-Match` answers 501 and gets the object without it, after a look whether it is there. Faults that
 may pass are retried as the readers retry theirs: see `readers.storage.remote`.
 
-The stores of Google and Azure, by pyarrow.
-
-Nobody sees an object of Google before it is closed. Azure shows an empty object before; a data file that is not whole does no harm, for
-`_metadata` is sent in one piece and last. Neither client writes on a condition, so a key is looked for before it is written.
+Google and Azure: nobody sees an object of Google before it is closed. Azure shows an empty object before; a data file that is not whole
+does no harm, for `_metadata` is sent in one piece and last. Neither client writes on a condition, so a key is looked for before it is
+written.
 """
 
 from __future__ import annotations

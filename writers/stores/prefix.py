@@ -8,7 +8,7 @@
 An error takes back what was sent: the uploads that are not complete, `_metadata`, and then the data files. What a killed writer
 sent stays, without `_metadata`, and its reservation makes the next writer refuse the prefix.
 
-A prefix of an object store that another process has reserved, and publishes.
+A `JoinedPrefix` is one that another process has reserved, and publishes.
 """
 
 from __future__ import annotations

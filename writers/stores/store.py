@@ -1,7 +1,6 @@
 """The requests that a new savepoint needs of a store. A key is the path of an object in its bucket, without a slash in front.
 
-Files that are sent to an object store, several requests at a time.
-
+Store           what a store can do
 StoreRequests   the requests that are under way
 StoreFile       an object that is sent in parts; a small one in one piece
 """

@@ -7,12 +7,9 @@ Modules, in reading order:
     request.py     ExportRequest: what, where to, how
     selection.py   the tables of a savepoint that are exported, and what of its states they do not show
     files/         splits → Parquet files, here or on executors of Spark
-    manifest.py    what an export has written, as JSON
-    ledger.py      what an export in progress has finished, so that another run goes on
-    destinations.py  a path or URL → a destination, apart from all savepoints
+    manifest.py    what an export has written, as JSON; in progress, what it has finished, so that another run goes on
     running.py     the parts of tables, several at a time, here or on executors of Spark
-    layouts.py     what a format does with the files of a savepoint: the folders of Parquet
+    layouts.py     what a format does with the files of a savepoint: the folders of Parquet; Delta: a version for each checkpoint
     iceberg.py     the same for Iceberg: a snapshot for each checkpoint
-    delta.py       the same for Delta: a version for each checkpoint
     exporting.py   Export: savepoints → an export
 """

@@ -1,6 +1,6 @@
-"""A path or URL → the destination of an export, which is never in a savepoint: those are only read.
+"""`export`: savepoints → folders of Parquet files, or tables of Iceberg or Delta, and the manifest of what was written.
 
-`export`: savepoints → folders of Parquet files, or tables of Iceberg or Delta, and the manifest of what was written.
+The destination, a path or URL, is never in a savepoint: those are only read.
 """
 
 from __future__ import annotations

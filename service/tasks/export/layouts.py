@@ -3,11 +3,10 @@
 Layout            what every format does
 ParquetFolders    a folder for each table, which appears when all of them are whole
 HistoryLayout     what formats have in common whose tables keep several checkpoints
+DeltaTables       tables of Delta, by deltalake: a table for each state, a version for each checkpoint
 
-Tables of Delta, by deltalake: a table for each state, a version for each checkpoint.
-
-A version replaces all files of the one before it, so a table as of a version is the state as of that checkpoint; `DESCRIBE HISTORY`
-shows which. The data files are those of all formats.
+A version of a table of Delta replaces all files of the one before it, so a table as of a version is the state as of that checkpoint;
+`DESCRIBE HISTORY` shows which. The data files are those of all formats.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 
 A folder of Parquet files has one savepoint, tables of Iceberg and Delta have one for each snapshot or version.
 
-What an export in progress has finished, so that another run goes on where one was killed.
+The `Ledger` is what an export in progress has finished, so that another run goes on where one was killed.
 
 | file | content |
 |---|---|

@@ -1,7 +1,4 @@
-"""Operators that go, and operators that get another uid.
-
-States that go, become empty, get another name, or other types of their values.
-"""
+"""Operators that go or get another uid; states that go, become empty, get another name, or other types of their values."""
 
 from __future__ import annotations
 

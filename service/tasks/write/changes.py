@@ -1,11 +1,10 @@
-"""`Composition`: a SELECT made of parts of a script; its errors have their places in the script.
+"""`Changes`: those of the same thing, such as operators or offsets, and what they share. A script has one object of each class.
 
-`Changes`: those of the same thing, such as operators or offsets. A script has one object of each class.
+It says which statements are its own, what each of them does, which tables a later statement finds changed, the edits that write the
+changes, and whether the new savepoint has them. A `Composition` is a SELECT made of parts of a script; its errors have their places in
+the script.
 
-It says which statements are its own, what each of them does, which tables a later statement finds changed, the edits that
-write the changes, and whether the new savepoint has them.
-
-What the classes of a job forbid, and no savepoint says.
+Two things the classes of a job forbid, and no savepoint says.
 
 NULL in fields of POJOs that may be primitive in Java: a savepoint does not say whether a field is an `int` or an `Integer`. A NULL that
 the state has already shows that it is an object; the jars of the job say which it is. Where neither tells, the script is written, with a
@@ -464,12 +463,12 @@ def null_warnings(changed: ChangedStates, savepoint: Savepoint) -> Iterator[Rest
     for (operator_id, number), changes in changed.table_changes.changes.items():
         state = operators[operator_id].states[number]
         found = {
-            field
+            one
             for layer in changes.layers
             for path, column in _set_columns(layer)
             if (serializer := _serializer(state, path[0])) is not None
             for array in column.chunks
-            for field in null_fields(serializer, path[1:], array)
+            for one in null_fields(serializer, path[1:], array)
         }
         yield from field_warnings(state.name, found - _stored(state) if found else found, savepoint)
 
@@ -480,18 +479,18 @@ def field_warnings(state: str, fields: Iterable[NullField], savepoint: Savepoint
     Raises:
         InvalidValueError: a jar says that it is primitive.
     """
-    for field in sorted(fields, key=str):
+    for one in sorted(fields, key=str):
         jars = savepoint.jars
-        is_primitive = None if jars is None else jars.is_primitive(field.java_class, field.name)
+        is_primitive = None if jars is None else jars.is_primitive(one.java_class, one.name)
         if is_primitive:
             raise InvalidValueError(
-                f"{state}: expected a value for {field}, which is primitive in the jar, found NULL",
+                f"{state}: expected a value for {one}, which is primitive in the jar, found NULL",
                 hint="set a value; Flink refuses the whole restore otherwise",
             )
         if is_primitive is None:
             yield RestoreWarning(
                 state=state,
-                text=f"{field} gets NULL: if the field is primitive in Java (int, not Integer), Flink refuses the restore; a jar of "
+                text=f"{one} gets NULL: if the field is primitive in Java (int, not Integer), Flink refuses the restore; a jar of "
                 "the job tells (--jar)",
             )
 
@@ -553,10 +552,10 @@ def check_shared_classes(states: Iterable[StateTypes]) -> None:
         now = dict(_classes(altered.after))
         renamed = {change.path[-1] for change in altered.changes if isinstance(change, RenamedField)}
         for name, old in _classes(altered.before):
-            for field, kind in old.items():
-                new = now.get(name, {}).get(field)
-                if name in now and (field in renamed if new is None else new != kind):
-                    _check_gone(name, field, kind, altered, known)
+            for one, kind in old.items():
+                new = now.get(name, {}).get(one)
+                if name in now and (one in renamed if new is None else new != kind):
+                    _check_gone(name, one, kind, altered, known)
 
 
 def _check_gone(name: str, field: str, kind: str, altered: StateTypes, known: Iterable[StateTypes]) -> None:

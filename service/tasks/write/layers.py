@@ -1,16 +1,12 @@
-"""Some of the rows that a statement changes, before and after, as texts for people; and what is near where it finds none.
+"""The rows that a statement changes: their values in the types of the state, and the places of those that are added.
 
-The rows of layers: values in the types of the state, and the places of rows that are added.
-
-Rows that are added to `timers`: which state each is of, and its key and namespace in the types of that state.
+Some of them are shown, before and after, as texts for people; and what is near where a statement finds none.
 
 `timers` shows the timers of all operators, so a new row says whose it is: `operator_id` or `operator_uid`, `timer_service` and
-`time_domain`. Where keys or namespaces have several types they are shown as JSON text,
-and read from it.
+`time_domain`. Where keys or namespaces have several types they are shown as JSON text, and read from it.
 
-Reads changed states of a new savepoint back: the rows of every key group that was touched are those of the script.
-
-The rows are counted and hashed by DuckDB, on both sides: the source with the changes, and the new savepoint.
+Changed states of a new savepoint are read back: the rows of every key group that was touched are those of the script. They are counted
+and hashed by DuckDB, on both sides: the source with the changes, and the new savepoint.
 """
 
 from __future__ import annotations
@@ -171,11 +167,6 @@ def _near_values(
                 yield f"near values of {column.name}: {', '.join(map(_cut, near))}"
 
 
-def place_text(rows: pa.Table) -> str:
-    """Return what tells the first row from others, as a text: `key k1, map_key 5`."""
-    return ", ".join(f"{name} {text}" for name, text in _placed(rows.slice(0, 1))[0].items())
-
-
 def _placed(rows: pa.Table, changed: Sequence[str] = ()) -> list[dict[str, str]]:
     """Return the columns that tell rows from others."""
     names = [
@@ -222,6 +213,7 @@ MOVED = "moved"
 """Whether a changed row gets another key, namespace or map key."""
 IDENTITY = frozenset({"key", "namespace", "map_key"})
 """Columns that tell a row from others."""
+_GROUP_AND_ROW = ((GROUP, pa.int32()), (ROW, pa.int64()))
 _INDEX = "list_index"
 OPTIONAL = frozenset({"list_index", "ttl_timestamp", SUBTASK})
 """Columns that an added row may lack."""
@@ -256,9 +248,7 @@ def insertable(state: State) -> list[str]:
 
 def added_schema(state: State) -> pa.Schema:
     """Return the columns of added rows: their places, then those that they may have."""
-    names = insertable(state)
-    columns = [state.schema.field(name) for name in names]
-    return pa.schema([(GROUP, pa.int32()), (ROW, pa.int64()), *columns])
+    return pa.schema([*_GROUP_AND_ROW, *map(state.schema.field, insertable(state))])
 
 
 def placed_rows(
@@ -269,7 +259,7 @@ def placed_rows(
     Reading them raises an UnencodableValueError for a value that does not fit, which names the row by its key.
     """
     columns = [state.schema.field(name) for name in names]
-    schema = pa.schema([(GROUP, pa.int32()), (ROW, pa.int64()), *columns])
+    schema = pa.schema([*_GROUP_AND_ROW, *columns])
 
     def placed() -> Iterator[pa.RecordBatch]:
         number = first
@@ -346,15 +336,8 @@ def fitted_values(
         row_at: returns the row at a place, before it changes.
         compared: numbers of columns whose values before are in the reader; without any there is no `MOVED`.
     """
-    flag = [(MOVED, pa.bool_())] if compared else []
-    schema = pa.schema(
-        [
-            (GROUP, pa.int32()),
-            (ROW, pa.int64()),
-            *((str(number), kind) for number, (_, kind) in enumerate(columns)),
-            *flag,
-        ]
-    )
+    new_values = ((str(number), kind) for number, (_, kind) in enumerate(columns))
+    schema = pa.schema([*_GROUP_AND_ROW, *new_values, *([(MOVED, pa.bool_())] if compared else [])])
 
     def values() -> Iterator[pa.RecordBatch]:
         for batch in reader:
@@ -395,11 +378,12 @@ def _named(row_of: Callable[[int], pa.Table]) -> Iterator[None]:
     try:
         yield
     except UnencodableValueError as error:
-        place = place_text(row_of(error.row)) if error.row >= 0 else ""
+        place = _placed(row_of(error.row).slice(0, 1))[0] if error.row >= 0 else {}
         if not place:
             raise
+        row = ", ".join(f"{name} {text}" for name, text in place.items())
         raise UnencodableValueError(
-            error.message, breadcrumbs=(f"{place}, {'.'.join(error.breadcrumbs)}",)
+            error.message, breadcrumbs=(f"{row}, {'.'.join(error.breadcrumbs)}",)
         ) from error
 
 

@@ -1,6 +1,6 @@
 """`CreateRequest`, `WriteRequest`: which savepoint is written, by which script, and how.
 
-The errors of the writers, as users see them; importing this module makes them known.
+Importing this module makes the errors of the writers known, as users see them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What a write has put on the disk so far: it is measured, so that whoever writes need not count.
+"""A script and a source savepoint → a preview, or a new savepoint. Each statement sees what the earlier ones did.
 
-A script: what its statements so far have changed; each sees what the earlier ones did.
-
-A script and a source savepoint → a preview, or a new savepoint.
-
-`write` changes a savepoint that is there, `create` one without operators.
+`write` changes a savepoint that is there, `create` one without operators. What a write has put on the disk so far is measured, so that
+whoever writes need not count.
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ from readers import (
     target,
     word,
 )
-from writers.encode.machine import frames, statuses, temporal
-from writers.encode.machine import state as reg
+from writers.encode.machine import state
 from writers.encode.machine.state import (
     CASE_TAG,
     CASE_TARGET,
@@ -58,6 +57,9 @@ from writers.encode.machine.state import (
 )
 from writers.encode.machine.values import (
     MAX_UTF_BYTES,
+    NANOS_A_DAY,
+    NANOS_A_MILLISECOND,
+    NANOS_A_SECOND,
     bytes_of_128,
     civil_from_days,
     copy_bytes,
@@ -101,23 +103,23 @@ def execute(
     """Encode rows `registers[ROW]` to `stop`; return when done, when the output is full, or at an error.
 
     Args:
-        instructions: int64 (n, WORDS); targets: int64; pool: uint8; see `readers.Code`. cases: int64; see `cases.py`.
-        table: int64 (columns, FIELDS); see `items.py`.
+        instructions: int64 (n, WORDS); targets: int64; pool: uint8; see `readers.Code`. cases: int64; see `state.py`.
+        table: int64 (columns, FIELDS); see `state.py`.
         key_groups: int32, the key group of each row; 0 if the program writes none.
         segments: the segments of an entry.
         stop: the first row not to encode.
         output: uint8 (capacity,). ends: int64 (rows, segments), the end of each segment in it.
-        stack: int64 (depth, frames.WORDS).
+        stack: int64 (depth, state.WORDS).
         registers: int64 (REGISTERS,); STATUS is FULL to go on at PC, DONE to begin row ROW.
     """
-    row = register(registers, reg.ROW)
-    resume = register(registers, reg.STATUS) == statuses.FULL
-    pc = register(registers, reg.PC)
-    position = register(registers, reg.POSITION)
-    segment = register(registers, reg.SEGMENT)
-    top = register(registers, reg.TOP)
-    marked = register(registers, reg.MARKED)
-    status = statuses.DONE
+    row = register(registers, state.ROW)
+    resume = register(registers, state.STATUS) == state.FULL
+    pc = register(registers, state.PC)
+    position = register(registers, state.POSITION)
+    segment = register(registers, state.SEGMENT)
+    top = register(registers, state.TOP)
+    marked = register(registers, state.MARKED)
+    status = state.DONE
     need = np.int64(0)
     detail = np.int64(0)
     column = np.int64(0)
@@ -134,12 +136,12 @@ def execute(
             if opcode == op.END:
                 break
             if capacity - position < _LEAST_ROOM:
-                status, need = statuses.FULL, _LEAST_ROOM
+                status, need = state.FULL, _LEAST_ROOM
                 break
             if opcode >= REQUIRED:
                 opcode -= REQUIRED
                 if is_null(table, column):
-                    status = statuses.NULL_VALUE
+                    status = state.NULL_VALUE
                     break
             # LLVM makes a jump table of these comparisons: their order costs nothing.
             if opcode == op.FIXED8:
@@ -160,7 +162,7 @@ def execute(
                     # A character of two bytes is a unit of two, one of three a unit of three, one of four two of three.
                     need = (end - start) * 3 // 2 + _TEXT_ROOM
                     if capacity - position < need:
-                        status = statuses.FULL
+                        status = state.FULL
                         break
                     at = put_string(
                         output,
@@ -172,14 +174,14 @@ def execute(
                         word(instructions, pc, op.NULLABLE),
                     )
                     if at < 0:
-                        status = statuses.BAD_TEXT
+                        status = state.BAD_TEXT
                         break
                     position = at
                     advance(table, column)
             elif opcode == op.NULL_FLAG:
                 need = 1 + word(instructions, pc, op.PADDING)
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 null_value = word(instructions, pc, op.NULL_VALUE)
                 if is_null(table, column):
@@ -197,7 +199,7 @@ def execute(
             elif opcode == op.SKIP:
                 need = word(instructions, pc, op.BYTES)
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 for index in range(need):
                     store_1(output, position + index, word(instructions, pc, op.FILL))
@@ -214,9 +216,9 @@ def execute(
                     store_8(ends, (row * segments + segment) * 8, position)
                     segment += 1
             elif opcode == op.LIST_NEXT:
-                set_frame(stack, top, frames.LEFT, frame(stack, top, frames.LEFT) - 1)
-                if frame(stack, top, frames.LEFT) > 0:
-                    pc = frame(stack, top, frames.LOOP)
+                set_frame(stack, top, state.LEFT, frame(stack, top, state.LEFT) - 1)
+                if frame(stack, top, state.LEFT) > 0:
+                    pc = frame(stack, top, state.LOOP)
                     continue
                 top -= 1
                 advance(table, column)
@@ -226,7 +228,7 @@ def execute(
                 mask = (count + 7) // 8 if opcode == op.MASKED_LIST else np.int64(0)
                 need = 5 + mask
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 if opcode == op.BLOCKS:
                     # One block of all elements; an array without elements is the block that ends it.
@@ -239,10 +241,10 @@ def execute(
                     pc = word(instructions, pc, op.BEHIND)
                     continue
                 top += 1
-                set_frame(stack, top, frames.LOOP, pc + 1)
-                set_frame(stack, top, frames.LEFT, count)
-                set_frame(stack, top, frames.COUNT, count)
-                set_frame(stack, top, frames.MASK, position)
+                set_frame(stack, top, state.LOOP, pc + 1)
+                set_frame(stack, top, state.LEFT, count)
+                set_frame(stack, top, state.COUNT, count)
+                set_frame(stack, top, state.MASK, position)
                 for index in range(mask):
                     store_1(output, position + index, 0)
                 position += mask
@@ -258,7 +260,7 @@ def execute(
                 first = word(instructions, pc, op.TABLE)
                 case = find_case(table, cases, pool, first, word(instructions, pc, op.CASES))
                 if case < 0:
-                    status = statuses.NO_CASE
+                    status = state.NO_CASE
                     break
                 tag = load_le_i8(cases, (case + CASE_TAG) * 8)
                 if opcode == op.SWITCH:
@@ -274,7 +276,7 @@ def execute(
                 continue
             elif opcode == op.NULL:
                 if not is_null(table, column):
-                    status = statuses.NOT_NULL
+                    status = state.NOT_NULL
                     break
                 skip_item(table, column)
             elif opcode == op.FIXED8_FLIPPED:
@@ -298,11 +300,11 @@ def execute(
                 start, end = text_bounds(table, column)
                 need = end - start + _TEXT_ROOM
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 if opcode == op.RAW_BYTES:
                     if end - start != word(instructions, pc, op.BYTES):
-                        status, detail = statuses.WRONG_LENGTH, word(instructions, pc, op.BYTES)
+                        status, detail = state.WRONG_LENGTH, word(instructions, pc, op.BYTES)
                         break
                 elif opcode != op.REST:
                     store_be_4(output, position, end - start)
@@ -318,21 +320,21 @@ def execute(
                     pc = word(instructions, pc, op.BEHIND)
                     continue
                 top += 1
-                set_frame(stack, top, frames.LOOP, pc + 1)
-                set_frame(stack, top, frames.LEFT, end - start)
+                set_frame(stack, top, state.LOOP, pc + 1)
+                set_frame(stack, top, state.LEFT, end - start)
             elif opcode == op.DELIMITED_NEXT:
-                set_frame(stack, top, frames.LEFT, frame(stack, top, frames.LEFT) - 1)
-                if frame(stack, top, frames.LEFT) > 0:
+                set_frame(stack, top, state.LEFT, frame(stack, top, state.LEFT) - 1)
+                if frame(stack, top, state.LEFT) > 0:
                     store_1(output, position, _DELIMITER)
                     position += 1
-                    pc = frame(stack, top, frames.LOOP)
+                    pc = frame(stack, top, state.LOOP)
                     continue
                 top -= 1
                 advance(table, column)
             elif opcode == op.BLOCKS_NEXT:
-                set_frame(stack, top, frames.LEFT, frame(stack, top, frames.LEFT) - 1)
-                if frame(stack, top, frames.LEFT) > 0:
-                    pc = frame(stack, top, frames.LOOP)
+                set_frame(stack, top, state.LEFT, frame(stack, top, state.LEFT) - 1)
+                if frame(stack, top, state.LEFT) > 0:
+                    pc = frame(stack, top, state.LOOP)
                     continue
                 store_1(output, position, 0)
                 position += 1
@@ -340,8 +342,8 @@ def execute(
                 advance(table, column)
             elif opcode == op.ELEMENT_MASKED:
                 if is_null(table, column):
-                    bit = frame(stack, top, frames.COUNT) - frame(stack, top, frames.LEFT)
-                    at = frame(stack, top, frames.MASK) + (bit >> 3)
+                    bit = frame(stack, top, state.COUNT) - frame(stack, top, state.LEFT)
+                    at = frame(stack, top, state.MASK) + (bit >> 3)
                     store_1(output, at, load_u1(output, at) | (0x80 >> (bit & 7)))
                     skip_item(table, column)
                     pc = word(instructions, pc, op.BEHIND)
@@ -352,7 +354,7 @@ def execute(
                 count = end - start
                 need = 4 + count * width
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 child = column + 1
                 cursor = get_field(table, child, CURSOR)
@@ -361,7 +363,7 @@ def execute(
                         advance(table, child)
                     if get_field(table, child, CURSOR) < cursor + count:
                         column = child
-                        status = statuses.NULL_VALUE
+                        status = state.NULL_VALUE
                         break
                 set_field(table, child, CURSOR, cursor + count)
                 store_be_4(output, position, count)
@@ -385,14 +387,14 @@ def execute(
                 offset = word(instructions, pc, op.CONSTANT_OFFSET)
                 size = word(instructions, pc, op.CONSTANT_BYTES)
                 if not is_text(table, column, pool, offset, size):
-                    status = statuses.OTHER_CONSTANT
+                    status = state.OTHER_CONSTANT
                     break
                 advance(table, column)
             elif opcode == op.ENUM:
                 first = word(instructions, pc, op.TABLE)
                 number = find_constant(table, column, pool, targets, first, word(instructions, pc, op.CASES))
                 if number < 0:
-                    status = statuses.NO_CONSTANT
+                    status = state.NO_CONSTANT
                     break
                 store_be_4(output, position, number)
                 position += 4
@@ -400,17 +402,17 @@ def execute(
             elif opcode == op.MASK:
                 need = word(instructions, pc, op.BYTES)
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 top += 1
-                set_frame(stack, top, frames.MASK, position)
+                set_frame(stack, top, state.MASK, position)
                 for index in range(need):
                     store_1(output, position + index, 0)
                 position += need
             elif opcode == op.MASK_NULL:
                 if is_null(table, column):
                     bit = word(instructions, pc, op.BIT)
-                    at = frame(stack, top, frames.MASK) + (bit >> 3)
+                    at = frame(stack, top, state.MASK) + (bit >> 3)
                     store_1(output, at, load_u1(output, at) | (0x80 >> (bit & 7)))
                     skip_item(table, column)
                     pc = word(instructions, pc, op.BEHIND)
@@ -423,13 +425,13 @@ def execute(
                     count = word(instructions, pc, op.CASES) if opcode == op.ROW_KIND else np.int64(4)
                     number = find_constant(table, column, pool, targets, first, count)
                 if number < 0:
-                    status = statuses.NO_CONSTANT
+                    status = state.NO_CONSTANT
                     break
                 if opcode == op.ROW_KIND:
-                    store_1(output, frame(stack, top, frames.REGION), number)
+                    store_1(output, frame(stack, top, state.REGION), number)
                 else:
                     # RowSerializer keeps the row kind in the first two bits of the mask, the less significant one first.
-                    at = frame(stack, top, frames.MASK)
+                    at = frame(stack, top, state.MASK)
                     bits = (number & 1) << 7 | (number >> 1) << 6
                     store_1(output, at, load_u1(output, at) | bits)
                 advance(table, column)
@@ -439,13 +441,13 @@ def execute(
                 first = word(instructions, pc, op.TABLE)
                 case = find_case(table, cases, pool, first, word(instructions, pc, op.CASES))
                 if case < 0:
-                    status = statuses.NO_CASE
+                    status = state.NO_CASE
                     break
                 entry = load_le_i8(cases, (case + CASE_TAG) * 8)
                 size = target(targets, entry + op.ENTRY_BYTES)
                 need = 2 * size + _TEXT_ROOM
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 start = target(targets, entry + op.ENTRY_OFFSET)
                 position = put_utf(output, position, pool, start, start + size)
@@ -455,11 +457,11 @@ def execute(
                 start, end = text_bounds(table, column)
                 need = (end - start) * 2 + _TEXT_ROOM
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 at = put_utf(output, position, get_field(table, column, DATA), start, end)
                 if at < 0:
-                    status = statuses.BAD_TEXT if at == -1 else statuses.TOO_LONG
+                    status = state.BAD_TEXT if at == -1 else state.TOO_LONG
                     detail = np.int64(MAX_UTF_BYTES)
                     break
                 position = at
@@ -467,7 +469,7 @@ def execute(
             elif opcode == op.CHAR:
                 start, end = text_bounds(table, column)
                 if put_char(output, position, get_field(table, column, DATA), start, end):
-                    status = statuses.OUT_OF_RANGE
+                    status = state.OUT_OF_RANGE
                     break
                 position += 2
                 advance(table, column)
@@ -480,12 +482,12 @@ def execute(
                     start, end = text_bounds(table, column)
                     need = end - start + _TEXT_ROOM
                     if capacity - position < need:
-                        status = statuses.FULL
+                        status = state.FULL
                         break
                     data = get_field(table, column, DATA)
                     at = put_decimal_text(output, position, data, start, end, opcode == op.BIG_DECIMAL)
                     if at < 0:
-                        status = statuses.NOT_A_NUMBER if at == -1 else statuses.OUT_OF_RANGE
+                        status = state.NOT_A_NUMBER if at == -1 else state.OUT_OF_RANGE
                         break
                     position = at
                     advance(table, column)
@@ -496,7 +498,7 @@ def execute(
                     value = load_le_i8(values, get_field(table, column, CURSOR) * 8)
                     # It means null.
                     if value == _MIN_I8:
-                        status = statuses.OUT_OF_RANGE
+                        status = state.OUT_OF_RANGE
                         break
                 store_be_8(output, position, value)
                 position += 8
@@ -508,13 +510,11 @@ def execute(
                 else:
                     values = get_field(table, column, VALUES)
                     value = load_le_i8(values, get_field(table, column, CURSOR) * 8)
-                    seconds = floor_divide(value, temporal.NANOS_A_SECOND)
+                    seconds = floor_divide(value, NANOS_A_SECOND)
                     # Of java.sql.Timestamp these are milliseconds, whose fraction the nanoseconds hold again.
-                    first = (
-                        seconds if opcode == op.INSTANT else floor_divide(value, temporal.NANOS_A_MILLISECOND)
-                    )
+                    first = seconds if opcode == op.INSTANT else floor_divide(value, NANOS_A_MILLISECOND)
                     store_be_8(output, position, first)
-                    store_be_4(output, position + 8, value - seconds * temporal.NANOS_A_SECOND)
+                    store_be_4(output, position + 8, value - seconds * NANOS_A_SECOND)
                 position += 12
                 advance(table, column)
             elif opcode == op.LOCAL_DATE or opcode == op.LOCAL_TIME or opcode == op.LOCAL_DATE_TIME:
@@ -528,13 +528,13 @@ def execute(
                         days = load_le_i4(values, cursor * 4)
                     elif opcode == op.LOCAL_TIME:
                         nanos = load_le_i8(values, cursor * 8)
-                        if nanos < 0 or nanos >= temporal.NANOS_A_DAY:
-                            status = statuses.OUT_OF_RANGE
+                        if nanos < 0 or nanos >= NANOS_A_DAY:
+                            status = state.OUT_OF_RANGE
                             break
                     else:
                         value = load_le_i8(values, cursor * 8)
-                        days = floor_divide(value, temporal.NANOS_A_DAY)
-                        nanos = value - days * temporal.NANOS_A_DAY
+                        days = floor_divide(value, NANOS_A_DAY)
+                        nanos = value - days * NANOS_A_DAY
                 if opcode != op.LOCAL_TIME:
                     if missing:
                         store_be_4(output, position, _MIN_I4)
@@ -551,26 +551,26 @@ def execute(
                         store_be_2(output, position + 1, 0x8000)
                         store_be_4(output, position + 3, _MIN_I4)
                     else:
-                        seconds = floor_divide(nanos, temporal.NANOS_A_SECOND)
+                        seconds = floor_divide(nanos, NANOS_A_SECOND)
                         minutes = floor_divide(seconds, 60)
                         hours = floor_divide(minutes, 60)
                         store_1(output, position, hours)
                         store_1(output, position + 1, minutes - hours * 60)
                         store_1(output, position + 2, seconds - minutes * 60)
-                        store_be_4(output, position + 3, nanos - seconds * temporal.NANOS_A_SECOND)
+                        store_be_4(output, position + 3, nanos - seconds * NANOS_A_SECOND)
                     position += 7
                 advance(table, column)
             elif opcode == op.DECIMAL:
                 need = 4 + _LARGE_DECIMAL_BYTES + word(instructions, pc, op.BYTES)
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 values = get_field(table, column, VALUES) + get_field(table, column, CURSOR) * 16
                 low = load_le_i8(values, 0)
                 high = load_le_i8(values, 8)
                 at = word(instructions, pc, op.PRECISION_BOUND)
                 if not is_within(high, low, target(targets, at), target(targets, at + 1)):
-                    status = statuses.OUT_OF_RANGE
+                    status = state.OUT_OF_RANGE
                     break
                 count = word(instructions, pc, op.BYTES)
                 size = bytes_of_128(high, low)
@@ -581,7 +581,7 @@ def execute(
                     store_be_4(output, position, count)
                     position += 4
                 elif size > count:
-                    status, detail = statuses.WRONG_LENGTH, count
+                    status, detail = state.WRONG_LENGTH, count
                     break
                 put_128(output, position, high, low, count)
                 position += count
@@ -594,26 +594,26 @@ def execute(
                 position += 12
             elif opcode == op.BINARY:
                 top += 1
-                set_frame(stack, top, frames.PATCH, position)
+                set_frame(stack, top, state.PATCH, position)
                 position += 4
-                set_frame(stack, top, frames.REGION, position)
-                set_frame(stack, top, frames.SLOTS, position)
-                set_frame(stack, top, frames.KIND, opcode)
+                set_frame(stack, top, state.REGION, position)
+                set_frame(stack, top, state.SLOTS, position)
+                set_frame(stack, top, state.KIND, opcode)
             elif opcode == op.BINARY_SLOT or opcode == op.BINARY_KEYS or opcode == op.BINARY_VALUES:
                 patch = position
                 if opcode == op.BINARY_SLOT:
-                    patch = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
+                    patch = frame(stack, top, state.SLOTS) + word(instructions, pc, op.SLOT)
                 if opcode == op.BINARY_KEYS:
                     position += 4
                 top += 1
-                set_frame(stack, top, frames.PATCH, patch)
-                set_frame(stack, top, frames.REGION, position)
-                set_frame(stack, top, frames.SLOTS, position)
-                set_frame(stack, top, frames.KIND, opcode)
+                set_frame(stack, top, state.PATCH, patch)
+                set_frame(stack, top, state.REGION, position)
+                set_frame(stack, top, state.SLOTS, position)
+                set_frame(stack, top, state.KIND, opcode)
             elif opcode == op.BINARY_END:
-                region = frame(stack, top, frames.REGION)
-                patch = frame(stack, top, frames.PATCH)
-                kind = frame(stack, top, frames.KIND)
+                region = frame(stack, top, state.REGION)
+                patch = frame(stack, top, state.PATCH)
+                kind = frame(stack, top, state.KIND)
                 size = position - region
                 top -= 1
                 if kind == op.BINARY:
@@ -621,7 +621,7 @@ def execute(
                 elif kind == op.BINARY_KEYS:
                     store_4(output, patch, size)
                 elif kind == op.BINARY_SLOT:
-                    store_8(output, patch, (region - frame(stack, top, frames.REGION)) << 32 | size)
+                    store_8(output, patch, (region - frame(stack, top, state.REGION)) << 32 | size)
                     # What follows begins at a multiple of 8 bytes of the region around this one.
                     for _ in range(-size & 7):
                         store_1(output, position, 0)
@@ -629,7 +629,7 @@ def execute(
             elif opcode == op.ROW:
                 need = word(instructions, pc, op.BYTES)
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 for index in range(need // 8):
                     store_8(output, position + index * 8, 0)
@@ -639,11 +639,11 @@ def execute(
                     # A decimal or timestamp that is null may own the room of a value; see `Encoder`.
                     need = word(instructions, pc, RESERVED)
                     if capacity - position < need:
-                        status = statuses.FULL
+                        status = state.FULL
                         break
-                    region = frame(stack, top, frames.REGION)
+                    region = frame(stack, top, state.REGION)
                     if need:
-                        slot = frame(stack, top, frames.SLOTS) + word(instructions, pc + 1, op.SLOT)
+                        slot = frame(stack, top, state.SLOTS) + word(instructions, pc + 1, op.SLOT)
                         store_8(output, slot, (position - region) << 32)
                         for index in range(need // 8):
                             store_8(output, position + index * 8, 0)
@@ -656,29 +656,29 @@ def execute(
                     pc = word(instructions, pc, op.BEHIND)
                     continue
             elif opcode == op.SLOT8:
-                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, state.SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES)
                 store_8(output, slot, load_le_i8(values, advance(table, column) * 8))
             elif opcode == op.SLOT4:
-                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, state.SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES)
                 value = load_le_i4(values, get_field(table, column, CURSOR) * 4)
                 bound = word(instructions, pc, op.BOUND)
                 if bound and (value < 0 or value >= bound):
-                    status = statuses.OUT_OF_RANGE
+                    status = state.OUT_OF_RANGE
                     break
                 store_4(output, slot, value)
                 advance(table, column)
             elif opcode == op.SLOT2:
-                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, state.SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES)
                 store_2(output, slot, load_le_i2(values, advance(table, column) * 2))
             elif opcode == op.SLOT1:
-                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, state.SLOTS) + word(instructions, pc, op.SLOT)
                 store_1(output, slot, byte_of(table, column))
                 advance(table, column)
             elif opcode == op.SLOT_TEXT or opcode == op.SLOT_BYTES:
-                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, state.SLOTS) + word(instructions, pc, op.SLOT)
                 start, end = text_bounds(table, column)
                 data = get_field(table, column, DATA)
                 size = end - start
@@ -690,9 +690,9 @@ def execute(
                 else:
                     need = size + _TEXT_ROOM
                     if capacity - position < need:
-                        status = statuses.FULL
+                        status = state.FULL
                         break
-                    store_8(output, slot, (position - frame(stack, top, frames.REGION)) << 32 | size)
+                    store_8(output, slot, (position - frame(stack, top, state.REGION)) << 32 | size)
                     copy_bytes(output, position, data, start, end, get_field(table, column, DATA_END))
                     position += size
                     for _ in range(-size & 7):
@@ -700,29 +700,29 @@ def execute(
                         position += 1
                 advance(table, column)
             elif opcode == op.SLOT_DECIMAL:
-                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, state.SLOTS) + word(instructions, pc, op.SLOT)
                 values = get_field(table, column, VALUES) + get_field(table, column, CURSOR) * 16
                 low = load_le_i8(values, 0)
                 high = load_le_i8(values, 8)
                 at = word(instructions, pc, op.PRECISION_BOUND)
                 if not is_within(high, low, target(targets, at), target(targets, at + 1)):
-                    status = statuses.OUT_OF_RANGE
+                    status = state.OUT_OF_RANGE
                     break
                 if word(instructions, pc, op.COMPACT):
                     store_8(output, slot, low)
                 else:
                     size = bytes_of_128(high, low)
-                    store_8(output, slot, (position - frame(stack, top, frames.REGION)) << 32 | size)
+                    store_8(output, slot, (position - frame(stack, top, state.REGION)) << 32 | size)
                     store_8(output, position, 0)
                     store_8(output, position + 8, 0)
                     put_128(output, position, high, low, size)
                     position += _LARGE_DECIMAL_BYTES
                 advance(table, column)
             elif opcode == op.SLOT_TIMESTAMP:
-                slot = frame(stack, top, frames.SLOTS) + word(instructions, pc, op.SLOT)
+                slot = frame(stack, top, state.SLOTS) + word(instructions, pc, op.SLOT)
                 value = load_le_i8(get_field(table, column, VALUES), advance(table, column) * 8)
                 millis, nanos = split_millis(value, word(instructions, pc, op.NANOS_A_UNIT))
-                offset = position - frame(stack, top, frames.REGION)
+                offset = position - frame(stack, top, state.REGION)
                 store_8(output, slot, offset << 32 | nanos)
                 store_8(output, position, millis)
                 position += 8
@@ -732,7 +732,7 @@ def execute(
                 header = 4 + (count + 31) // 32 * 4
                 need = (header + count * word(instructions, pc, op.WIDTH) + 7) // 8 * 8
                 if capacity - position < need:
-                    status = statuses.FULL
+                    status = state.FULL
                     break
                 region = position
                 for index in range(need // 8):
@@ -744,28 +744,28 @@ def execute(
                         advance(table, column)
                     pc = word(instructions, pc, op.BEHIND)
                     continue
-                set_frame(stack, top, frames.LOOP, pc + 1)
-                set_frame(stack, top, frames.LEFT, count)
-                set_frame(stack, top, frames.COUNT, count)
-                set_frame(stack, top, frames.SLOTS, region + header)
+                set_frame(stack, top, state.LOOP, pc + 1)
+                set_frame(stack, top, state.LEFT, count)
+                set_frame(stack, top, state.COUNT, count)
+                set_frame(stack, top, state.SLOTS, region + header)
             elif opcode == op.ELEMENT_NULL:
                 if is_null(table, column):
-                    bit = frame(stack, top, frames.COUNT) - frame(stack, top, frames.LEFT)
-                    at = frame(stack, top, frames.REGION) + 4 + (bit >> 3)
+                    bit = frame(stack, top, state.COUNT) - frame(stack, top, state.LEFT)
+                    at = frame(stack, top, state.REGION) + 4 + (bit >> 3)
                     store_1(output, at, load_u1(output, at) | 1 << (bit & 7))
                     skip_item(table, column)
                     pc = word(instructions, pc, op.BEHIND)
                     continue
             elif opcode == op.ARRAY_NEXT:
-                set_frame(stack, top, frames.LEFT, frame(stack, top, frames.LEFT) - 1)
+                set_frame(stack, top, state.LEFT, frame(stack, top, state.LEFT) - 1)
                 set_frame(
                     stack,
                     top,
-                    frames.SLOTS,
-                    frame(stack, top, frames.SLOTS) + word(instructions, pc, op.WIDTH),
+                    state.SLOTS,
+                    frame(stack, top, state.SLOTS) + word(instructions, pc, op.WIDTH),
                 )
-                if frame(stack, top, frames.LEFT) > 0:
-                    pc = frame(stack, top, frames.LOOP)
+                if frame(stack, top, state.LEFT) > 0:
+                    pc = frame(stack, top, state.LOOP)
                     continue
                 if word(instructions, pc, op.IN_MAP) == 0:
                     advance(table, column)
@@ -776,25 +776,25 @@ def execute(
                 set_field(table, child, CURSOR, get_field(table, child, CURSOR) + end - start)
                 advance(table, column)
             elif opcode == op.PYTHON:
-                status = statuses.LEAF
+                status = state.LEAF
                 break
             elif opcode == REFUSE:
-                status = statuses.HIDDEN
+                status = state.HIDDEN
                 break
             pc += 1
-        if status != statuses.DONE:
+        if status != state.DONE:
             break
         while segment < segments:
             store_8(ends, (row * segments + segment) * 8, position)
             segment += 1
         row += 1
-    set_register(registers, reg.STATUS, status)
-    set_register(registers, reg.ROW, row)
-    set_register(registers, reg.PC, pc)
-    set_register(registers, reg.POSITION, position)
-    set_register(registers, reg.SEGMENT, segment)
-    set_register(registers, reg.TOP, top)
-    set_register(registers, reg.MARKED, marked)
-    set_register(registers, reg.ROOM, need)
-    set_register(registers, reg.COLUMN, column)
-    set_register(registers, reg.DETAIL, detail)
+    set_register(registers, state.STATUS, status)
+    set_register(registers, state.ROW, row)
+    set_register(registers, state.PC, pc)
+    set_register(registers, state.POSITION, position)
+    set_register(registers, state.SEGMENT, segment)
+    set_register(registers, state.TOP, top)
+    set_register(registers, state.MARKED, marked)
+    set_register(registers, state.ROOM, need)
+    set_register(registers, state.COLUMN, column)
+    set_register(registers, state.DETAIL, detail)

@@ -1,8 +1,8 @@
-"""Why the machine stops: the codes of the register STATUS, and what the errors among them mean.
+"""What the machine works on: the statuses it stops with, its registers, its stack, the columns, the cases of switches. All int64.
 
-The registers: what the machine keeps when it stops, int64. It goes on from them when it has been given more room.
+The registers are what the machine keeps when it stops: STATUS says why. It goes on from them when it has been given more room.
 
-The stack of the machine: a frame for each list, mask and binary region around the bytes that are being written, int64.
+The stack has a frame for each list, mask and binary region around the bytes that are being written:
 
 | opened by | uses |
 |---|---|
@@ -12,13 +12,9 @@ The stack of the machine: a frame for each list, mask and binary region around t
 | BINARY, BINARY_SLOT, BINARY_KEYS, BINARY_VALUES | REGION PATCH SLOTS KIND |
 | ARRAY | the frame of its region, with LOOP, LEFT and COUNT; SLOTS moves from element to element |
 
-The columns as the machine sees them, and items taken from them.
-
-A row of the table is a column, int64 of shape (columns, FIELDS); the fields are the constants below. Each column has a
+A row of the table of columns is a column, int64 of shape (columns, FIELDS); the fields are the constants below. Each column has a
 cursor, the number of its next item in Arrow's buffers: items are taken in the order in which the decoding machine
 appends them, so no item is ever looked up.
-
-Which case of a switch, and which constant of a table, the next items are.
 
 The tables of cases are made by `writers/encode/program.py`: an alternative is `tag, instruction, tests`, and tests are
 their number and as many times `column, kind, offset, bytes`.
@@ -157,7 +153,7 @@ def advance(table: int, column: int) -> int:
 @subroutine
 def skip_item(table: int, column: int) -> None:
     """Take the next item of a column and of all columns below it that have as many items; it is null."""
-    # A null list has no elements: see `columns.py`, which removes those that Arrow allows.
+    # A null list has no elements: see `Columns`, which removes those that Arrow allows.
     current = column
     end = get_field(table, column, NEXT)
     while current < end:

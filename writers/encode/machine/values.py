@@ -1,10 +1,12 @@
-"""Text: UTF-8 of a column → varint UTF-16, modified UTF-8 and UTF-8. The caller has asked for room.
+"""Values of columns → bytes, for which the caller has asked for room.
 
-Numbers: 128 bits and decimal text → two's complement of as few bytes as hold it, big endian.
+| value | bytes |
+|---|---|
+| text, UTF-8 | varint UTF-16, modified UTF-8, UTF-8 |
+| number, 128 bits or decimal text | two's complement of as few bytes as hold it, big endian |
+| days, nanoseconds since the epoch | calendars: year, month, day; milliseconds and nanoseconds |
 
-Flink: BigIntSerializer#writeBigInteger, BigInteger#toByteArray.
-
-Dates and times: days and nanoseconds since the epoch → calendars.
+Flink: StringValue#writeString, BigIntSerializer#writeBigInteger, BigInteger#toByteArray.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     targets.py   write roots → where a new savepoint may be, and its name in the catalog
     task.py      what the process of a write gets, and what it sends back
     process.py   the process of a write
-    write.py     `Write`: one write from start to end
-    registry.py  `Writes`: starts writes, finds them by id, remembers those that ended
+    writes.py    `Write`: one write from start to end; `Writes`: starts them, finds them by id, remembers those that ended
     compilation.py  compiles what writes need, once, before the first of them
 
 The service checks a request, and the process does all the rest: it reads the savepoint and runs the script, so neither can hurt the

@@ -1,9 +1,7 @@
-"""One write from start to end: it waits for its turn, runs in a process of its own, and keeps its report.
+"""All writes of a service: starts them, finds them by id, remembers those that ended.
 
-A thread runs it when its turn has come: the thread starts the process, and reads what it sends. `Writes` (`serving.registry`)
-starts writes and gives them their turns.
-
-All writes of a service: starts them, finds them by id, remembers those that ended.
+A write waits for its turn, runs in a process of its own, and keeps its report. A thread starts the process when its turn has come, and
+reads what it sends.
 
 Writes run in the order in which they came, so many at a time. The user who asked finds a write by its id as long as it runs and is
 remembered.

@@ -1,9 +1,6 @@
 """A script of SQL statements → what it says, before anything is looked up.
 
     parser.py      reads the tokens of one statement
-    rows.py        UPDATE, DELETE, INSERT, MERGE: statements that change rows
-    create.py      CREATE TABLE: statements that create states
-    alter.py       ALTER TABLE, DROP TABLE, TRUNCATE, CALL: operators and states that change, or go
     script.py      the text → statements, by the table of first words
 
 To add a statement, write its dataclass and a function that parses it, and add its line to `STATEMENTS` in script.py. The changes of

@@ -1,4 +1,6 @@
-"""The statements that change rows.
+"""A script → its statements: parts of a text with semicolons between them.
+
+The statements that change rows:
 
 | statement | changes |
 |---|---|
@@ -7,7 +9,7 @@
 | `INSERT INTO table [AS name] [BY NAME] [(columns)] query [ON CONFLICT [(columns)] DO UPDATE SET … [WHERE …] or DO NOTHING]` | the same |
 | `MERGE INTO table [AS name] USING … ON … WHEN [NOT] MATCHED [BY SOURCE] [AND …] THEN …` | both |
 
-The statements that change what a state or an operator is: its name, the type of its values, its shape, whether it is there.
+The statements that change what a state or an operator is: its name, the type of its values, its shape, whether it is there:
 
 | statement | changes |
 |---|---|
@@ -26,13 +28,11 @@ The statements that change what a state or an operator is: its name, the type of
 
 A type is one of SQL (`BIGINT`), or one of Flink in quotes (`'Long'`, `'Pojo(com.acme.Order: id Long)'`).
 
-The statement that creates a state.
+The statement that creates a state:
 
     CREATE TABLE operator__state [(column TYPE, …)] [WITH (option = value, …)] AS SELECT …
 
 The columns get the names and types of the list, by their places, or else those of the SELECT.
-
-A script → its statements: parts of a text with semicolons between them.
 """
 
 from __future__ import annotations
