@@ -4,10 +4,8 @@ In: paths of savepoints, or of folders that hold several. Out: databases, tables
 
 Reading order:
 
-    discovery.py    finds savepoints and checkpoints under a root
-    naming.py       the names of databases and tables; the labels of roots; what clusters say of jobs
-    references.py   savepoints and states, to be opened again in any process
-    roots.py        the databases under roots, and those that one user may see
+    references.py   the names of databases and tables; what clusters say of jobs; savepoints and states, to be opened again in any process
+    roots.py        finds savepoints and checkpoints: the databases under roots, and those that one user may see
     aliases.py      all other names by which a database is called: those that follow a job, as `latest`
     catalog.py      Catalog: all databases; `connect`
     database.py     Database: one savepoint, its age and its tables
@@ -16,10 +14,10 @@ Reading order:
     table.py        Table; the tables that need no state
     statetables.py  the tables of states: one state, all states of an operator, timers
     changedtables.py  tables of states with places and changes, for statements that write
-    sqlviews.py     the states of SQL jobs, with a column a field
+    views.py        the states of SQL jobs, with a column a field; the keyed states of an operator side by side
     facts.py        the rows of StateMeta, operators, files, source_offsets; restore_check, required_classes are made above
     xray.py         the rows of xray and of the tables about keys
-    wide/           the keyed states of an operator side by side
+    wide/           the columns and rows of these
     upstream.py     the names of Flink's own State Catalog
     keys.py         keys as people write them; the states that have keys
     scan.py         Predicate → Scan → Split: what an engine reads; splits of states, of the cache, of facts

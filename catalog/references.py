@@ -1,4 +1,4 @@
-"""The names of databases and tables. Case-insensitive; quoted where SQL needs it.
+"""How savepoints and states are named for people, and referred to by splits: `database_name`, `SavepointReference`, `StateReference`.
 
 A database is named after its root's label and the folders below the root, whatever else is there, so its name never changes:
 
@@ -16,22 +16,17 @@ URL, two different paths have different names, and no folder is named like a fol
 An operator's table has the operator's uid, else its name, else its id; a state's table is `<operator>__<state>`. Names that
 collide get a tail: the operator id, or the kind of the state.
 
-The labels of roots, and what a path says of a savepoint: its folders, and the place of its job.
-
 A root without a label has the name of its folder as its label. The names of databases begin with the label, so no two roots
-have the same one, in any case, and no root is inside another: a savepoint would have two names.
+have the same one, in any case, and no root is inside another: a savepoint would have two names. Names are case-insensitive, and quoted
+where SQL needs it.
 
-`JobFacts`: what a cluster of Flink says of a job and its checkpoints, and `KnownFacts`, all that a catalog has learned.
+`JobFacts`: what a cluster of Flink says of a job and its checkpoints, and `KnownFacts`, all that a catalog has learned. A path says to
+which job a checkpoint belongs, and `_metadata` what is in it. Only the cluster knows the job's name, when a checkpoint was made, and
+whether it is still to be kept. The id of a job in a path proves nothing: everybody can name a folder so. A savepoint belongs to a job of
+a cluster if the cluster names its path, or another checkpoint in the same folder: Flink makes that folder for the job alone.
 
-A path says to which job a checkpoint belongs, and `_metadata` what is in it. Only the cluster knows the job's name, when a
-checkpoint was made, and whether it is still to be kept.
-
-The id of a job in a path proves nothing: everybody can name a folder so. A savepoint belongs to a job of a cluster if the cluster
-names its path, or another checkpoint in the same folder: Flink makes that folder for the job alone.
-
-References to savepoints and states: small, picklable, and opened once in each process.
-
-`open_savepoint` keeps the savepoints of a process open, however many scans and splits refer to them.
+A reference is small, can be pickled, and is opened once in each process: `open_savepoint` keeps the savepoints of a process open,
+however many scans and splits refer to them.
 """
 
 from __future__ import annotations
@@ -77,6 +72,14 @@ _HASH_DIGITS = 32
 _ESCAPED = re.compile(r"[^A-Za-z0-9_.-]|^\.|^_|_$|(?<=_)_")
 _ESCAPES = re.compile(r"(?:~[0-9a-f]{2})+")
 _FREE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+# Flink writes the first six digits of the job's id into the name of a savepoint: `savepoint-3f2a91-0c1d2e3f4a5b`.
+_SAVEPOINT_OF_JOB = re.compile(r"savepoint-([0-9a-f]{6})-[^-]+")
+_CHECKPOINT = re.compile(r"chk-(\d{1,18})")
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+# Each keeps the headers that were read, and the state files mapped.
+_OPEN_SAVEPOINTS = 64
+# All savepoints of a catalog have the same.
+_OPEN_JARS = 4
 
 
 def database_name(label: str, folders: Sequence[str] = ()) -> str:
@@ -130,12 +133,6 @@ def _shortened(spelled: str, longest: int) -> str:
         return spelled
     digest = hashlib.sha256(spelled.encode()).hexdigest()[:_HASH_DIGITS]
     return spelled[: longest - len(_CUT) - _HASH_DIGITS] + _CUT + digest
-
-
-# Flink writes the first six digits of the job's id into the name of a savepoint: `savepoint-3f2a91-0c1d2e3f4a5b`.
-_SAVEPOINT_OF_JOB = re.compile(r"savepoint-([0-9a-f]{6})-[^-]+")
-_CHECKPOINT = re.compile(r"chk-(\d{1,18})")
-_JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,12 +374,6 @@ def _location(path: str) -> str:
         return str(savepoint_location(path))
     except ReaderError:
         return path
-
-
-# Each keeps the headers that were read, and the state files mapped.
-_OPEN_SAVEPOINTS = 64
-# All savepoints of a catalog have the same.
-_OPEN_JARS = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,10 @@
-"""Finds savepoints and checkpoints under a root.
+"""The databases under the roots of a catalog, how they are found, and the part of them that one user may see.
+
+A `Catalog` gets its databases from a `DatabaseSource`:
+
+    RootDatabases     looks at roots, and keeps the databases that it found until the next look
+    VisibleDatabases  the databases of another source that pass a test of their names
+    KnownDatabases    databases that are known already
 
 A root is a savepoint itself, or a folder that holds some at any depth. A savepoint is a folder with a `_metadata` file, or a
 single file `savepoint-<random>` of Flink 1.2, which begins as `_metadata` does. The search enters neither savepoints nor the
@@ -9,14 +15,6 @@ these, for each is a request.
 
 Remote folders of one depth are listed at the same time. A folder with many savepoints and no data folder is listed with all
 files below it: a request lists a thousand files, which is fewer requests than one for each savepoint.
-
-The databases under the roots of a catalog, and the part of them that one user may see.
-
-A `Catalog` gets its databases from a `DatabaseSource`:
-
-    RootDatabases     looks at roots, and keeps the databases that it found until the next look
-    VisibleDatabases  the databases of another source that pass a test of their names
-    KnownDatabases    databases that are known already
 """
 
 from __future__ import annotations
@@ -76,6 +74,8 @@ _MAGIC = MAGIC.to_bytes(4, "big")
 # From so many savepoints in a folder on, one listing of all files below it takes fewer requests than one for each.
 _MANY = 8
 _NOTHING = "expected a savepoint or a folder of savepoints, found nothing"
+logger = logging.getLogger("savepointdb")
+_PATIENCE_S = 5.0  # for a root, while others have answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,11 +241,6 @@ def _natural(name: str) -> tuple[str, int]:
     if fnmatch.fnmatchcase(name, "chk-*") and name[4:].isdigit():
         return "chk-", int(name[4:])
     return name, 0
-
-
-logger = logging.getLogger("savepointdb")
-
-_PATIENCE_S = 5.0  # for a root, while others have answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

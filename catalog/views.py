@@ -1,4 +1,6 @@
-"""Views of the states of SQL jobs: each field of a key and of a row is a column, in place of structs.
+"""Other tables over the same states: views of the states of SQL jobs, and wide tables.
+
+A `ViewTable` shows each field of a key and of a row of a SQL job as a column, in place of structs:
 
 | state | operator | view | columns, after those of the key |
 |---|---|---|---|
@@ -15,9 +17,8 @@ row column stays k0. In an outer join, `associations` counts the matches of a ro
 `count_or_mask` is a bit mask of the filters that the value has passed. A view leaves out the row kinds, and unique keys, sort
 keys and namespaces whose columns are in the row or null; all else of the state's own table is there.
 
-The split of a wide table: some key groups of an operator, of which a few at a time are read from all states and joined.
-
-`WideTable`: all keyed states of an operator, side by side.
+A `WideTable` shows all keyed states of an operator side by side. Its split is some key groups of the operator, of which a few at a time
+are read from all states and joined.
 """
 
 from __future__ import annotations
@@ -65,6 +66,11 @@ if TYPE_CHECKING:
 _MAX_KEYS = 1000
 _TTL = "ttl_timestamp"
 _NUMBERED = re.compile(r"f\d+")
+_BESIDE_ROW = {pa.int32(): "associations", pa.bool_(): "is_matched"}
+_REMARKS = (UNDECODED, OUT_OF_RANGE)
+# What is joined at once, of all states together: decoded it is some times as much.
+_CHUNK_BYTES = 4 << 20
+_PRUNING = (KEY, KEY_GROUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +309,6 @@ def _is_row(data_type: Any) -> bool:
     return isinstance(data_type, pa.StructType) and data_type.get_field_index(ROW_KIND) >= 0
 
 
-_BESIDE_ROW = {pa.int32(): "associations", pa.bool_(): "is_matched"}
-
 _VIEWS: tuple[tuple[re.Pattern[str], tuple[str, _Describe]], ...] = tuple(
     (re.compile(pattern), (name, describe))
     for pattern, name, describe in (
@@ -320,9 +324,6 @@ _VIEWS: tuple[tuple[re.Pattern[str], tuple[str, _Describe]], ...] = tuple(
         (r"data-state(?:-with-append|-with-update)?|Top1-Rank-State", "top_n", _ranked),
     )
 )
-
-
-_REMARKS = (UNDECODED, OUT_OF_RANGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,11 +426,6 @@ def _too_large(name: str, path: str) -> UnsupportedStateError:
         f"expected at most 2 GiB of texts in one key group of {name}, found more: read the table of the state",
         path=path,
     )
-
-
-# What is joined at once, of all states together: decoded it is some times as much.
-_CHUNK_BYTES = 4 << 20
-_PRUNING = (KEY, KEY_GROUP)
 
 
 class WideTable(Table):

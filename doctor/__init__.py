@@ -5,19 +5,13 @@ per operator and state what a restore will do, and what to do about it. This mod
 
 In reading order:
 
-    check.py       check: the whole of it
+    check.py       check: the whole of it; operators and parallelism
     report.py      CheckReport, OperatorVerdict, StateVerdict
-    job.py         Job: what is known of a job
-    jarclasses.py  the classes of a jar
-    values.py      what only the stored values tell
-    samples.py     what the first stored values tell
+    job.py         Job: what is known of a job, of its jar and of a version of Flink; Against: what tells it
     against/       what a savepoint is compared with → a Job
-    graph.py       the first stage: operators and parallelism
-    states.py      the other stages, per state
-    operators.py   all stages, per operator
-    required.py    the classes that a savepoint names
+    states.py      what becomes of each state, by types and the first stored values; the classes that a savepoint names
+    values.py      what only the stored values tell
     rules/         what a change does, and what shows it
-    versions.py    what a version of Flink reads and has
     errors.py      what can go wrong
 """
 

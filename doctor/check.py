@@ -1,8 +1,6 @@
-"""The stage `graph`: which operators of the savepoint the new job has, with which parallelism.
+"""`check`: a savepoint, and what is known of the new job → a `CheckReport`, operator by operator.
 
-The verdict about one operator: the job graph first, then its keys and states.
-
-`check`: a savepoint, and what is known of the new job → a `CheckReport`.
+The stage `graph` comes first: which operators of the savepoint the new job has, with which parallelism; then their keys and states.
 
 `new_job`: what is known of a new job, from everything that a savepoint is compared with.
 """
@@ -12,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from doctor.against.savepoint import job_of
 from doctor.job import (
@@ -38,8 +36,7 @@ from doctor.report import (
 )
 from doctor.rules import states as rules
 from doctor.rules.comparison import compare
-from doctor.rules.rule import Context, Effect, Finding, KnownClasses, Rule, caution_of, note_of, risk_of
-from doctor.rules.states import BACKEND_NAME_UNSEEN, CHANGELOG_UNSEEN, UNSEEN
+from doctor.rules.rule import Context, Effect, Finding, KnownClasses, caution_of, note_of, risk_of
 from doctor.rules.untold import STATES_UNSEEN
 from doctor.states import (
     id_of,
@@ -56,51 +53,44 @@ from readers import Savepoint, StateKind
 _FIRST_WITH_UIDS = 5
 _FIRST_WITHOUT_VERSION_1 = (1, 11)
 _ANONYMOUS = re.compile(r"\$\d+(\$|$)|\$\$Lambda")
+_LAST_WITH_KRYO_2 = 4
+_FIRST_WITHOUT_OLD_NAMES = 2
 _LEAST_DERIVED, _MOST_DERIVED = 1 << 7, 1 << 15
+_READABLE = {
+    "hashmap": frozenset({"hashmap", "changelog"}),
+    "rocksdb": frozenset({"rocksdb", "forst", "changelog"}),
+    "forst": frozenset({"rocksdb", "forst", "changelog"}),
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphFinding:
-    """A rule of the job graph that an operator, or the savepoint, meets.
-
-    Attributes:
-        rule: the rule.
-        message: it, with the names and numbers of this case.
-    """
-
-    rule: Rule
-    message: str
-
-
-def metadata_finding(old: Job, flink: FlinkVersion) -> GraphFinding | None:
+def _metadata_finding(old: Job, flink: FlinkVersion) -> Finding | None:
     """Return the finding about the version of `_metadata`; None if this Flink reads it."""
     version = old.metadata_version
     if version == 1 and (flink.major, flink.minor) >= _FIRST_WITHOUT_VERSION_1:
-        return GraphFinding(rule=rules.METADATA_TOO_OLD, message=rules.METADATA_TOO_OLD.flink)
+        return Finding(rule=rules.METADATA_TOO_OLD, text=rules.METADATA_TOO_OLD.flink)
     if version is None or version <= flink.newest_metadata:
         return None
-    return GraphFinding(
+    return Finding(
         rule=rules.METADATA_TOO_NEW,
-        message=f"Unrecognized checkpoint version number: {version} (Flink {flink.text} reads up to {flink.newest_metadata})",
+        text=f"Unrecognized checkpoint version number: {version} (Flink {flink.text} reads up to {flink.newest_metadata})",
     )
 
 
-def operator_finding(old: JobOperator, new: Job, *, allow_non_restored: bool) -> GraphFinding | None:
+def _operator_finding(old: JobOperator, new: Job, *, allow_non_restored: bool) -> Finding | None:
     """Return the finding about an operator of the savepoint that the new job does not have; None if it has it."""
     if Fact.OPERATORS not in new.knows or old.operator_id in new.operators or not old.has_state:
         return None
     if allow_non_restored:
-        return GraphFinding(
-            rule=rules.OPERATOR_DROPPED,
-            message=f"the new job has no operator {old.title}: its state is dropped",
+        return Finding(
+            rule=rules.OPERATOR_DROPPED, text=f"the new job has no operator {old.title}: its state is dropped"
         )
-    return GraphFinding(
+    return Finding(
         rule=rules.OPERATOR_MISSING,
-        message=f"Cannot map checkpoint/savepoint state for operator {old.title} to the new program",
+        text=f"Cannot map checkpoint/savepoint state for operator {old.title} to the new program",
     )
 
 
-def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Risk | None:
+def _parallelism_finding(old: JobOperator, new: JobOperator) -> Finding | Risk | None:
     """Return the finding about parallelism and max parallelism; None if they fit. Operators without state fit always."""
     saved, wanted = old.max_parallelism, new.max_parallelism
     if not old.has_state or saved is None or saved <= 0:
@@ -109,7 +99,7 @@ def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Ri
         message = (
             f"Cannot map operator {old.title} with max parallelism {saved} to new program with parallelism"
         )
-        return GraphFinding(rule=rules.PARALLELISM_ABOVE_MAX, message=f"{message} {new.parallelism}")
+        return Finding(rule=rules.PARALLELISM_ABOVE_MAX, text=f"{message} {new.parallelism}")
     if wanted is None or wanted == saved:
         return None
     # A number that Flink derives is one that no job has set, most likely: then the saved one is taken. If the old job has set one,
@@ -120,16 +110,16 @@ def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Ri
             f"operator {old.title} has max parallelism {saved} in the savepoint and {wanted} in the new job"
         )
         return risk_of(Finding(rule=rules.MAX_PARALLELISM_UNSET, detail=detail))
-    return GraphFinding(
+    return Finding(
         rule=rules.MAX_PARALLELISM_DIFFERS,
-        message=(
+        text=(
             f"Max parallelism mismatch: cannot map operator {old.title} with max parallelism {saved} to new program with max "
             f"parallelism {wanted}{', unless it sets none' if is_derived else ''}"
         ),
     )
 
 
-def identity_risks(old: JobOperator, job: Job) -> Iterator[Risk]:
+def _identity_risks(old: JobOperator, job: Job) -> Iterator[Risk]:
     """Yield what a changed job would lose: operators and classes whose names hang on their places in the code."""
     # Older versions of `_metadata` do not record uids.
     if old.has_state and not old.uid and (job.metadata_version or 0) >= _FIRST_WITH_UIDS:
@@ -149,14 +139,7 @@ def derived_max_parallelism(parallelism: int) -> int:
     return min(max(1 << max(wanted - 1, 0).bit_length(), _LEAST_DERIVED), _MOST_DERIVED)
 
 
-_READABLE = {
-    "hashmap": frozenset({"hashmap", "changelog"}),
-    "rocksdb": frozenset({"rocksdb", "forst", "changelog"}),
-    "forst": frozenset({"rocksdb", "forst", "changelog"}),
-}
-
-
-def operator_verdict(
+def _operator_verdict(
     old: JobOperator, job: Job, new: Job, context: Context, *, allow_non_restored: bool
 ) -> OperatorVerdict:
     """Return the verdict about an operator of the savepoint.
@@ -168,7 +151,7 @@ def operator_verdict(
         context: what is known beside the types.
         allow_non_restored: True for --allowNonRestoredState.
     """
-    finding = operator_finding(old, new, allow_non_restored=allow_non_restored)
+    finding = _operator_finding(old, new, allow_non_restored=allow_non_restored)
     if finding is not None:
         gone = StateOutcome.DROPPED if allow_non_restored else StateOutcome.NOT_DECLARED
         return _graph_verdict(
@@ -177,8 +160,8 @@ def operator_verdict(
     known = new.operators.get(old.operator_id)
     states = _states(old, known if Fact.STATES in new.knows else None, context)
     is_known = known is not None and not new.knows.isdisjoint({Fact.PARALLELISM, Fact.MAX_PARALLELISM})
-    fit = parallelism_finding(old, known) if known and is_known else None
-    if isinstance(fit, GraphFinding):
+    fit = _parallelism_finding(old, known) if known and is_known else None
+    if isinstance(fit, Finding):
         return _graph_verdict(old, fit, states)
     verdict = _of_states(old, states)
     if isinstance(fit, Risk):
@@ -188,11 +171,11 @@ def operator_verdict(
     risks = (risk_of(Finding(rule=rule, detail=old.title)) for rule in unread)
     verdict = replace(verdict, risks=(*verdict.risks, *risks))
     if Fact.OPERATORS not in new.knows:
-        verdict = replace(verdict, risks=(*verdict.risks, *identity_risks(old, job)))
+        verdict = replace(verdict, risks=(*verdict.risks, *_identity_risks(old, job)))
     return _with_keys(verdict, old, known if Fact.STATES in new.knows else None, context)
 
 
-def new_operators(old: Job, new: Job) -> Iterator[OperatorVerdict]:
+def _new_operators(old: Job, new: Job) -> Iterator[OperatorVerdict]:
     """Yield the verdicts about the operators with states that only the new job has: they start empty."""
     for operator in new.operators.values():
         if operator.operator_id not in old.operators and operator.states:
@@ -200,10 +183,8 @@ def new_operators(old: Job, new: Job) -> Iterator[OperatorVerdict]:
             yield operator.verdict(states=tuple(map(new_verdict, states)))
 
 
-def _graph_verdict(
-    old: JobOperator, finding: GraphFinding, states: tuple[StateVerdict, ...]
-) -> OperatorVerdict:
-    stage = finding.rule.heap.stage
+def _graph_verdict(old: JobOperator, finding: Finding, states: tuple[StateVerdict, ...]) -> OperatorVerdict:
+    stage = finding.rule.backends.heap.stage
     return old.verdict(
         outcome=Outcome.RESTORES if stage is None else Outcome.FAILS,
         stage=stage,
@@ -214,7 +195,7 @@ def _graph_verdict(
     )
 
 
-def _with_hint(finding: GraphFinding, old: JobOperator, job: Job, new: Job) -> GraphFinding:
+def _with_hint(finding: Finding, old: JobOperator, job: Job, new: Job) -> Finding:
     """Return the finding about a missing operator, with the new operator that has the same states, if there is one."""
     own = {(id_of(state), state.entry.kind) for state in old.states}
     alike = [
@@ -228,7 +209,7 @@ def _with_hint(finding: GraphFinding, old: JobOperator, job: Job, new: Job) -> G
         return finding
     return replace(
         finding,
-        message=f"{finding.message}; {alike[0].title} has the same states and may be the same operator under a new uid",
+        text=f"{finding.message}; {alike[0].title} has the same states and may be the same operator under a new uid",
     )
 
 
@@ -331,10 +312,6 @@ def _decided_by(verdict: OperatorVerdict, finding: Finding, effect: Effect) -> O
     )
 
 
-_LAST_WITH_KRYO_2 = 4
-_FIRST_WITHOUT_OLD_NAMES = 2
-
-
 def check(
     savepoint: Savepoint | str | os.PathLike[str],
     *,
@@ -372,7 +349,7 @@ def check(
     if against and Fact.STATES not in new.knows:
         new = replace(new, risks=(*new.risks, note_of(STATES_UNSEEN)))
 
-    too_new = metadata_finding(old, version)
+    too_new = _metadata_finding(old, version)
     context = Context(
         flink=version,
         backend=backend,
@@ -382,9 +359,9 @@ def check(
         compare=compare,
     )
     operators = tuple(
-        operator_verdict(operator, old, new, context, allow_non_restored=allow_non_restored)
+        _operator_verdict(operator, old, new, context, allow_non_restored=allow_non_restored)
         for operator in old.operators.values()
-    ) + tuple(new_operators(old, new))
+    ) + tuple(_new_operators(old, new))
     outcome, stage = worst((operator.outcome, operator.stage) for operator in operators)
     report = CheckReport(
         savepoint=opened.path,
@@ -409,7 +386,7 @@ def check(
     return replace(
         report,
         outcome=Outcome.FAILS,
-        stage=too_new.rule.heap.stage,
+        stage=too_new.rule.backends.heap.stage,
         loses_data=False,
         message=too_new.message,
         **too_new.rule.cited,
@@ -418,13 +395,13 @@ def check(
 
 def _cautions(old: Job, context: Context) -> Iterator[Risk]:
     """Yield words of caution about what no comparison sees, as far as they concern this restore."""
-    yield caution_of(UNSEEN)
+    yield caution_of(rules.UNSEEN)
     is_of_2 = context.flink.major >= _FIRST_WITHOUT_OLD_NAMES
     # Each version lacks names of one backend.
     if is_of_2 == (context.backend == "hashmap"):
-        yield caution_of(BACKEND_NAME_UNSEEN)
+        yield caution_of(rules.BACKEND_NAME_UNSEEN)
     if is_of_2 and any(operator.key is not None for operator in old.operators.values()):
-        yield caution_of(CHANGELOG_UNSEEN)
+        yield caution_of(rules.CHANGELOG_UNSEEN)
 
 
 def new_job(savepoint: Savepoint, against: Sequence[Against], flink: FlinkVersion) -> Job:

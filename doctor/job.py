@@ -1,13 +1,10 @@
-"""What a version of Flink reads and has: facts that do not depend on the job.
-
-The classes of jars, as the rules ask for them: what the class files say, and where that ends.
-
-`Job`: what is known of a job: its operators, their states and the types of these.
+"""`Job`: what is known of a job: its operators, their states and the types of these. `Against`: something that tells of it.
 
 The old job is known from its savepoint. The new job is known from what the savepoint is compared with: each kind of it knows
 other facts, so a `Job` says which (`knows`). What is not known is never taken for unchanged.
 
-`Against`: something that tells facts about the new job.
+`FlinkVersion`: what a version of Flink reads and has, whatever the job. `JarClasses`: the classes of jars, as the rules ask for them:
+what the class files say, and where that ends.
 """
 
 from __future__ import annotations
@@ -45,6 +42,10 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?([-.].*)?")
 # The newest `_metadata` that each version reads; it reads all older ones from version 2 on.
 # Flink: MetadataSerializers (V3 since 1.11, V4 since 1.16, V5 since 2.0, V6 since 2.1)
 _METADATA = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 11), 3), ((1, 8), 2))
+_MAX_SUPERCLASSES = 64
+_PLATFORM = ("java.", "javax.")
+# Classes that the cluster has, or may have, without the jar.
+_CLUSTER = ("org.apache.flink.", "org.apache.avro.", "scala.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +91,6 @@ def known_backend(name: str) -> str:
     if name not in BACKENDS:
         raise UnknownBackendError(f"expected a state backend of {', '.join(BACKENDS)}, found {name!r:.60}")
     return name
-
-
-_MAX_SUPERCLASSES = 64
-_PLATFORM = ("java.", "javax.")
-# Classes that the cluster has, or may have, without the jar.
-_CLUSTER = ("org.apache.flink.", "org.apache.avro.", "scala.")
 
 
 class JarClasses:

@@ -1,14 +1,12 @@
-"""The classes that a savepoint names, and what is known of the classes of the new job.
-
-A bounded look at stored values: what the snapshots of both savepoints leave open, and their first values show.
-
-Only states are looked at whose verdict the descriptions leave open, and at most `MOST_BYTES` of each in either savepoint. What is not
-seen decides nothing: the verdict of the headers stands, with its risk.
-
-The stages `restore`, `register`, `access` and `snapshot`: what becomes of each state of an operator.
+"""The stages `restore`, `register`, `access` and `snapshot`: what becomes of each state of an operator.
 
 Flink opens the state files of an operator first, with all serializer snapshots in them, whether the job declares the states or not;
 then each state is declared, by name and kind; rocksdb reads values last. A verdict names the first stage that fails.
+
+`required_classes`: the classes that a savepoint names, which Flink loads with the snapshots.
+
+Where the descriptions of both savepoints leave the verdict about a state open, its first values are looked at, at most `_MOST_BYTES` in
+either savepoint (`_with_samples`). What is not seen decides nothing: the verdict of the headers stands, with its risk.
 """
 
 from __future__ import annotations
@@ -67,8 +65,8 @@ from readers import (
 
 _CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[\w$]+)*")
 # Classes of the JDK, of Flink and of Scala are not in the jar of a job.
-NOT_OF_THE_JOB = ("java.", "javax.", "org.apache.flink.", "scala.", "org.apache.avro.")
-DECLARES = "declares a field"
+_NOT_OF_THE_JOB = ("java.", "javax.", "org.apache.flink.", "scala.", "org.apache.avro.")
+_DECLARES = "declares a field"
 _ROLES = (
     ("pojo_class", "POJO"),
     ("enum_class", "enum"),
@@ -77,9 +75,15 @@ _ROLES = (
     ("tuple_class", "tuple class"),
     ("component_class", "array component"),
 )
+_FIRST_WITH_TTL_MIGRATION = 2
+_FIRST_WITHOUT_SCALA = 2
+_KRYO_5 = 5
+_MOST_BYTES = 16 << 10
+_OF_KRYO = frozenset({FIELDS_UNSEEN, UPGRADE_UNLISTED})
+_PATH = ("value",)
 
 
-def named_classes(node: Serializer) -> Iterator[tuple[str, str]]:
+def _named_classes(node: Serializer) -> Iterator[tuple[str, str]]:
     """Yield the classes that a node of a type tree names, each with its role."""
     for attribute, role in _ROLES:
         name = getattr(node, attribute, "")
@@ -91,7 +95,7 @@ def named_classes(node: Serializer) -> Iterator[tuple[str, str]]:
     if isinstance(node, PojoSerializer):
         for field in node.fields:
             if field.declared_in and not field.hidden:
-                yield field.declared_in, DECLARES
+                yield field.declared_in, _DECLARES
     if isinstance(node, KryoSerializer):
         for registration in node.settings.registrations:
             yield registration.class_name, "registered with Kryo"
@@ -109,7 +113,7 @@ def known_classes(new: Job) -> KnownClasses:
             for _, node in walk(tree):
                 # A type that was taken from the savepoint shows nothing about the new job.
                 if not operator.assumed:
-                    named.update(name for name, _ in named_classes(node))
+                    named.update(name for name, _ in _named_classes(node))
                 if isinstance(node, PojoSerializer):
                     pojos.setdefault(node.pojo_class, node)
                 elif isinstance(node, EnumSerializer):
@@ -125,8 +129,8 @@ def required_classes(operator: JobOperator, known: KnownClasses) -> Iterator[Req
     for state_name, tree in roots:
         assert tree is not None
         for _, node in walk(tree):
-            for name, role in named_classes(node):
-                if (state_name, name, role) in seen or name.startswith(NOT_OF_THE_JOB):
+            for name, role in _named_classes(node):
+                if (state_name, name, role) in seen or name.startswith(_NOT_OF_THE_JOB):
                     continue
                 seen.add((state_name, name, role))
                 yield RequiredClass(
@@ -145,12 +149,7 @@ def _types_of(operator: JobOperator) -> Iterator[Serializer]:
         yield from state.entry.serializers()
 
 
-MOST_BYTES = 16 << 10
-_OF_KRYO = frozenset({FIELDS_UNSEEN, UPGRADE_UNLISTED})
-_PATH = ("value",)
-
-
-def with_gone_classes(compared: Comparison, old: JobState, context: Context) -> Comparison:
+def _with_gone_classes(compared: Comparison, old: JobState, context: Context) -> Comparison:
     """Return the findings about a state with the classes that its first values name, and that no jar has.
 
     Args:
@@ -165,7 +164,7 @@ def with_gone_classes(compared: Comparison, old: JobState, context: Context) -> 
     return compared | found(KRYO_CLASS_GONE, _PATH, ", ".join(gone)) if gone else compared
 
 
-def with_samples(compared: Comparison, old: JobState, new: JobState, context: Context) -> Comparison:
+def _with_samples(compared: Comparison, old: JobState, new: JobState, context: Context) -> Comparison:
     """Return the findings about a state; values that settle what they leave open are read.
 
     Args:
@@ -189,7 +188,7 @@ def with_samples(compared: Comparison, old: JobState, new: JobState, context: Co
 def _sample(state: JobState) -> ValueSample | None:
     # Who reads the values themselves is told what is wrong with them: here they only add to the headers.
     with suppress(ReaderError):
-        return sample_of(state.places, MOST_BYTES)
+        return sample_of(state.places, _MOST_BYTES)
     return None
 
 
@@ -262,11 +261,6 @@ def _gone_stages(old: Stages | None, new: Stages | None) -> frozenset[str]:
     return old.first - new.first - new.later
 
 
-_FIRST_WITH_TTL_MIGRATION = 2
-_FIRST_WITHOUT_SCALA = 2
-_KRYO_5 = 5
-
-
 def id_of(state: JobState) -> tuple[str, str]:
     """Return the identity of a state in an operator: its space, as Flink keeps states of each apart, and its name."""
     kind = state.entry.kind
@@ -325,10 +319,10 @@ def state_verdict(old: JobState, new: JobState | None, context: Context, *, assu
         values |= found(rule, ("value",), new.misfit)
     if old.impossible_offset:
         values |= found(rules.OFFSET_IMPOSSIBLE, ("value",), old.impossible_offset)
-    total = with_gone_classes(loading | compared | values, old, context)
+    total = _with_gone_classes(loading | compared | values, old, context)
     # What fails anyway is not looked at more closely; what was assumed from the savepoint is no second sample.
     if new is not None and not assumed and not _fails(total, context):
-        total = with_samples(total, old, new, context)
+        total = _with_samples(total, old, new, context)
     verdict = _verdict(old, total, context, _OUTCOMES[compared.verdict])
     return verdict if new is None or not new.risks else _with_risks(verdict, new.risks)
 
@@ -383,7 +377,7 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
     total = _gone(snapshot_classes, context, path)
     for at, node in walk(tree, path):
         # A class that only declared a field is not loaded for it: the field counts as removed.
-        names = (name for name, role in named_classes(node) if role != DECLARES)
+        names = (name for name, role in _named_classes(node) if role != _DECLARES)
         for name in dict.fromkeys(names):
             if context.classes.has(name) is False:
                 total |= found(CLASS_GONE, at, name)
@@ -417,12 +411,12 @@ def _gone(snapshot_classes: Iterable[str], context: Context, path: Path) -> Comp
 
 def _needed(state: JobState, context: Context, rule: Rule = CLASS_GONE) -> Comparison:
     """Return the classes of a state that no type of the new job names, and that no jar shows."""
-    names = {name: path for path, node in _nodes(state) for name, _ in named_classes(node)}
+    names = {name: path for path, node in _nodes(state) for name, _ in _named_classes(node)}
     # What no type of the new job names is seldom left in its jar.
     return joined(
         found(rule, path, f"{name}, unless it is still in the jar" if rule is CLASS_GONE else name)
         for name, path in names.items()
-        if not name.startswith(NOT_OF_THE_JOB) and context.classes.has(name) is None
+        if not name.startswith(_NOT_OF_THE_JOB) and context.classes.has(name) is None
     )
 
 
@@ -458,7 +452,7 @@ def _unchanged(old: JobState, context: Context) -> Comparison:
     """Return what an upgrade of Flink does to a state whose declaration stays."""
     total = joined(compare(tree, tree, context, path) for path, tree in _trees(old))
     # What changes of the job might do is not asked where no job is given.
-    told = (finding for finding in total.findings if finding.rule.heap.severity is not Severity.RISK)
+    told = (finding for finding in total.findings if finding.rule.backends.heap.severity is not Severity.RISK)
     total = replace(total, findings=tuple(told))
     if not context.is_upgrade:
         return total

@@ -179,7 +179,7 @@ def _rules() -> Iterable[str]:
             evidence = ", ".join(f"`{name}`" if "." in name else name for name in rule.evidence)
             cells = (
                 rule.change,
-                _shown(rule.heap),
+                _shown(rule.backends.heap),
                 _shown(rule.effect_in(heap=False)),
                 happens,
                 rule.remedy,

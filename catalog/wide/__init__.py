@@ -1,6 +1,6 @@
 """The wide table of an operator, `<operator>__wide`: a row for each key and namespace, a column for each keyed state.
 
-In: the keyed states of one operator. Out: a `Table` that every engine reads as it reads others.
+In: the keyed states of one operator. Out: a `Table` that every engine reads as it reads others (`catalog.views`).
 
 | column | is |
 |---|---|
@@ -18,5 +18,4 @@ In reading order:
 
     columns.py  how a column comes from a state
     joining.py  rows of several states → rows of the wide table
-    table.py    the table, and its split, which joins some key groups
 """

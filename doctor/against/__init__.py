@@ -1,14 +1,10 @@
-"""What a savepoint is compared with: each kind tells some facts about the new job.
+"""What a savepoint is compared with: each kind is an `Against` of `doctor.job`, and tells some facts about the new job.
 
 Reading order:
 
-    kind.py         Against: what every kind does
-    savepoint.py    a savepoint: of the new job, started once; and the savepoint that is checked
-    written.py      the source of a savepoint that a script wrote
+    savepoint.py    a savepoint: of the new job, started once; the source of a written one; and the savepoint that is checked
     jars.py         a jar of the new job: its classes, their types, and what its code declares
-    plans.py        a job plan: ids of operators, parallelism
-    stateinfo.py    a stateInfo file: operators, names and types of states
-    recognition.py  paths → what is there, told apart by content
+    recognition.py  paths → what is there, told apart by content; job plans and stateInfo files
 
-To add a kind, write a module with a class of `Against`; the rules need not know it.
+To add a kind, write a class of `Against`; the rules need not know it.
 """

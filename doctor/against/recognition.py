@@ -1,11 +1,9 @@
-"""A job plan: of Flink's REST API, which lists the heads of chains with their parallelism; or a compiled SQL plan, which lists uids.
+"""Paths → what is there, told apart by content: `against_of`. Plans and stateInfo files are read here.
 
-A stateInfo file of the new job: its operators, and the names and types of their states.
+A job plan is that of Flink's REST API, which lists the heads of chains with their parallelism, or a compiled SQL plan, which lists uids.
 
-Types stand there by their names. One that has the name of the old type is taken for unchanged, another one is compared where its name
-alone tells its layout, as `Long` or `List<String>` do.
-
-Paths → what is there, told apart by content: `against_of`.
+A stateInfo file has the operators, and the names and types of their states. Types stand there by their names: one that has the name of
+the old type is taken for unchanged, another one is compared where its name alone tells its layout, as `Long` or `List<String>` do.
 """
 
 from __future__ import annotations
@@ -41,6 +39,12 @@ from readers import (
     read_bounded,
     type_named,
 )
+
+_METADATA = MAGIC.to_bytes(4, "big")
+_METADATA_FILE = "_metadata"
+_ZIP = b"PK\x03\x04"
+_KINDS = "a savepoint, a jar, a job plan or a stateInfo file"
+Path = str | os.PathLike[str]
 
 
 class PlanAgainst(Against):
@@ -214,14 +218,6 @@ def _named(text: str) -> Serializer | None:
         return type_named(text)
     except UnsupportedSerializerError:
         return None
-
-
-_METADATA = MAGIC.to_bytes(4, "big")
-_METADATA_FILE = "_metadata"
-_ZIP = b"PK\x03\x04"
-_KINDS = "a savepoint, a jar, a job plan or a stateInfo file"
-
-Path = str | os.PathLike[str]
 
 
 def against_of(

@@ -1,6 +1,6 @@
 """A savepoint of the new job, which was started once: it lists the operators and the states that are declared at the start.
 
-The job that a new savepoint is for: that of its source, with what a script has changed.
+`SourceAgainst`: the savepoint from which a script wrote the one that is checked, for the job that it had then.
 """
 
 from __future__ import annotations

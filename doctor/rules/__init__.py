@@ -2,21 +2,13 @@
 
 Reading order:
 
-    rule.py           Rule: one line of the tables
-    context.py        what a comparison knows beside two types; what it finds
-    graph.py          operators, parallelism and `_metadata`: before any state is read
-    states.py         names, kinds, keys, namespaces, TTL, timers
-    types.py          composites, basic types, enums, own serializers
-    assignment.py     which values Java can assign to a field
-    pojo.py           POJOs and records
+    rule.py           Rule: one line of the tables; what a comparison knows beside two types, and what it finds
+    states.py         operators, parallelism and `_metadata`; names, kinds, keys, namespaces, TTL, timers
+    types.py          composites, basic types, enums, own serializers, case classes
+    pojo.py           POJOs and records, and which values Java can assign to a field
     kryo.py           Kryo, and Kryo 2 → 5
-    avro.py           Avro
-    avroschemas.py    whether one Avro schema reads data of another
-    scala.py          case classes
+    avro.py           Avro, and whether one schema reads data of another
     upgrade.py        what 2.x no longer has; SQL and CEP
-    jar.py            what the code of a jar does not tell
-    plans.py          what a plan or a stateInfo file does not tell
-    samples.py        what a look at the first stored values tells
-    values.py         what only stored values tell
+    untold.py         what a jar, a plan or a stateInfo file does not tell; what stored values tell
     comparison.py     two type trees → the rules that they meet
 """

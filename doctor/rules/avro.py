@@ -1,14 +1,10 @@
-"""Whether data of one Avro schema can be read with another: the schema resolution of Avro's specification.
+"""Rules for Avro: the writer's schema in the snapshot, resolved to the schema of the new job by Avro's specification.
 
 A reader's schema can read a writer's if they match type by type: equal types, numbers that widen (int → long → float → double), string ↔
 bytes, records whose every field of the reader is in the writer's or has a default, enums whose symbols the reader has or that
 have a default, unions of which each branch of the writer is read by some branch of the reader. Aliases of the reader count.
 
-Avro: SchemaCompatibility#checkReaderWriterCompatibility
-
-Rules for Avro: the writer's schema in the snapshot, resolved to the schema of the new job.
-
-Flink: AvroSerializerSnapshot#resolveSchemaCompatibility, by Avro's SchemaCompatibility
+Flink: AvroSerializerSnapshot#resolveSchemaCompatibility, by Avro's SchemaCompatibility#checkReaderWriterCompatibility
 """
 
 from __future__ import annotations
@@ -47,6 +43,76 @@ _ELEMENTS = {"array": "items", "map": "values"}
 _NUMBERS = ("int", "long", "float", "double")
 _NAMED = ("record", "error", "enum", "fixed")
 _MAX_DEPTH = 64
+_GENERIC = "org.apache.avro.generic.GenericRecord"
+RESOLVES = Rule(
+    id="avro-resolves",
+    change="another schema, which reads data of the old one: defaults for new fields, wider numbers, aliases, more symbols",
+    effect="the values are migrated",
+    backends=FINE.but(verdict=Verdict.MIGRATION),
+    shown_by="avro-specific-add-default avro-nullable avro-enum-add avro-rename-alias",
+)
+FIELD_REMOVED = Rule(
+    id="avro-field-removed",
+    change="a field removed from an Avro schema",
+    effect="the values of the field are dropped; hashmap keeps them in a GenericRecord until it is written anew",
+    backends=LOSES.but(verdict=Verdict.MIGRATION),
+    remedy="keep the field in the schema",
+    shown_by="avro-remove avro-specific-remove avro-reflect-remove-field",
+)
+FIELD_RENAMED = Rule(
+    id="avro-field-renamed",
+    change="a field of an Avro schema renamed, with an alias",
+    effect="the values are kept under the new name; hashmap shows them under the old one until they are written anew",
+    backends=RISK.but(verdict=Verdict.MIGRATION),
+    remedy="look fields up by the new name, and by the old one until the next savepoint",
+    shown_by="avro-rename-alias",
+)
+INCOMPATIBLE = refused(
+    id="avro-incompatible",
+    change="a schema that does not read data of the old one (GenericRecord, or POJO fields)",
+    remedy="give new fields a default, renamed ones an alias; keep symbols and types",
+    shown_by="avro-add-nodefault avro-long-to-string avro-not-nullable avro-enum-remove org.apache.avro.SchemaCompatibility",
+)
+SPECIFIC_INCOMPATIBLE = Rule(
+    id="avro-specific-incompatible",
+    change="a schema that does not read data of the old one (SpecificRecord, reflect)",
+    effect="hashmap fails when it decodes values into the new class; rocksdb refuses the state when it is declared",
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
+    flink="AvroTypeException",
+    remedy="give new fields a default, renamed ones an alias; keep symbols and types",
+    shown_by="avro-specific-add-nodefault avro-specific-retype",
+)
+GENERIC_ADDED = Rule(
+    id="avro-generic-field-added",
+    change=(
+        "a GenericRecord gains a field, loses one before others, or its fields are reordered or retyped (string → bytes), although the "
+        "schemas resolve: at the place of a field the old record has none, or one of another type"
+    ),
+    effect=(
+        "Flink writes the old record with the new schema, field by field in their order: rocksdb fails while it migrates, hashmap "
+        "restores and fails at the next savepoint"
+    ),
+    backends=UNREADABLE_SNAPSHOT.but(verdict=Verdict.MIGRATION, rocksdb=FAILS_REGISTER),
+    flink="ArrayIndexOutOfBoundsException, ClassCastException",
+    remedy="add fields at a time when the state is written anew, or use a SpecificRecord",
+    shown_by="avro-add-default avro-generic-remove-first avro-generic-string-to-bytes o.a.f.formats.avro.typeutils.AvroSerializer",
+)
+GENERIC_SHIFTED = Rule(
+    id="avro-generic-field-shifted",
+    change="a GenericRecord loses a field before others, or its fields are reordered: at its place the old record has another of its type",
+    effect="the field gets the values of the other one, and nothing says so: rocksdb while it migrates, hashmap at the next savepoint",
+    backends=LOSES.but(verdict=Verdict.MIGRATION),
+    remedy="keep the order of the fields, and remove only the last ones; or use a SpecificRecord",
+    shown_by="avro-generic-swap o.a.f.formats.avro.typeutils.AvroSerializer",
+)
+UNRESOLVED = Rule(
+    id="avro-schema-unreadable",
+    change="a schema that cannot be parsed",
+    effect="it cannot be told whether the new schema reads the old data",
+    backends=UNKNOWN,
+    remedy="compare the schemas by hand",
+    shown_by="org.apache.avro.Schema$Parser",
+)
 
 
 @dataclass(slots=True)
@@ -246,87 +312,6 @@ class _Resolver:
 
 def _simple(name: str) -> str:
     return name.rpartition(".")[2]
-
-
-_GENERIC = "org.apache.avro.generic.GenericRecord"
-
-RESOLVES = Rule(
-    id="avro-resolves",
-    change="another schema, which reads data of the old one: defaults for new fields, wider numbers, aliases, more symbols",
-    effect="the values are migrated",
-    verdict=Verdict.MIGRATION,
-    heap=FINE,
-    shown_by="avro-specific-add-default avro-nullable avro-enum-add avro-rename-alias",
-)
-FIELD_REMOVED = Rule(
-    id="avro-field-removed",
-    change="a field removed from an Avro schema",
-    effect="the values of the field are dropped; hashmap keeps them in a GenericRecord until it is written anew",
-    verdict=Verdict.MIGRATION,
-    heap=LOSES,
-    remedy="keep the field in the schema",
-    shown_by="avro-remove avro-specific-remove avro-reflect-remove-field",
-)
-FIELD_RENAMED = Rule(
-    id="avro-field-renamed",
-    change="a field of an Avro schema renamed, with an alias",
-    effect="the values are kept under the new name; hashmap shows them under the old one until they are written anew",
-    verdict=Verdict.MIGRATION,
-    heap=RISK,
-    remedy="look fields up by the new name, and by the old one until the next savepoint",
-    shown_by="avro-rename-alias",
-)
-INCOMPATIBLE = refused(
-    id="avro-incompatible",
-    change="a schema that does not read data of the old one (GenericRecord, or POJO fields)",
-    remedy="give new fields a default, renamed ones an alias; keep symbols and types",
-    shown_by="avro-add-nodefault avro-long-to-string avro-not-nullable avro-enum-remove org.apache.avro.SchemaCompatibility",
-)
-SPECIFIC_INCOMPATIBLE = Rule(
-    id="avro-specific-incompatible",
-    change="a schema that does not read data of the old one (SpecificRecord, reflect)",
-    effect="hashmap fails when it decodes values into the new class; rocksdb refuses the state when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
-    rocksdb=FAILS_REGISTER,
-    flink="AvroTypeException",
-    remedy="give new fields a default, renamed ones an alias; keep symbols and types",
-    shown_by="avro-specific-add-nodefault avro-specific-retype",
-)
-GENERIC_ADDED = Rule(
-    id="avro-generic-field-added",
-    change=(
-        "a GenericRecord gains a field, loses one before others, or its fields are reordered or retyped (string → bytes), although the "
-        "schemas resolve: at the place of a field the old record has none, or one of another type"
-    ),
-    effect=(
-        "Flink writes the old record with the new schema, field by field in their order: rocksdb fails while it migrates, hashmap "
-        "restores and fails at the next savepoint"
-    ),
-    verdict=Verdict.MIGRATION,
-    heap=UNREADABLE_SNAPSHOT,
-    rocksdb=FAILS_REGISTER,
-    flink="ArrayIndexOutOfBoundsException, ClassCastException",
-    remedy="add fields at a time when the state is written anew, or use a SpecificRecord",
-    shown_by="avro-add-default avro-generic-remove-first avro-generic-string-to-bytes o.a.f.formats.avro.typeutils.AvroSerializer",
-)
-GENERIC_SHIFTED = Rule(
-    id="avro-generic-field-shifted",
-    change="a GenericRecord loses a field before others, or its fields are reordered: at its place the old record has another of its type",
-    effect="the field gets the values of the other one, and nothing says so: rocksdb while it migrates, hashmap at the next savepoint",
-    verdict=Verdict.MIGRATION,
-    heap=LOSES,
-    remedy="keep the order of the fields, and remove only the last ones; or use a SpecificRecord",
-    shown_by="avro-generic-swap o.a.f.formats.avro.typeutils.AvroSerializer",
-)
-UNRESOLVED = Rule(
-    id="avro-schema-unreadable",
-    change="a schema that cannot be parsed",
-    effect="it cannot be told whether the new schema reads the old data",
-    heap=UNKNOWN,
-    remedy="compare the schemas by hand",
-    shown_by="org.apache.avro.Schema$Parser",
-)
 
 
 def compare_avro(old: AvroSerializer, new: AvroSerializer, context: Context, path: Path) -> Comparison:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from doctor.rules import avro, graph, jar, kryo, plans, pojo, samples, scala, states, types, upgrade, values
+from doctor.rules import avro, kryo, pojo, states, types, untold, upgrade
 from doctor.rules.avro import compare_avro
 from doctor.rules.kryo import compare_kryo
 from doctor.rules.pojo import POJO_TO_KRYO, POJO_TO_KRYO_READABLE, POJO_TO_OTHER, compare_pojos
@@ -55,22 +55,21 @@ _COMPARISONS: dict[type[Serializer], CompareAlike] = {
 }
 
 
-def _rules_of(module: ModuleType) -> tuple[Rule, ...]:
-    return tuple(rule for rule in vars(module).values() if isinstance(rule, Rule))
+def _rules_of(module: ModuleType, *ids: str) -> tuple[Rule, ...]:
+    rules = (rule for rule in vars(module).values() if isinstance(rule, Rule))
+    return tuple(rule for rule in rules if rule.id.startswith(ids or ("",)))
 
 
 FAMILIES = {
-    "job graph": _rules_of(graph),
-    "states, keys, TTL": _rules_of(states),
-    "types": _rules_of(types),
+    "job graph, states, keys, TTL": _rules_of(states),
+    "types, case classes of Scala": _rules_of(types),
     "POJOs and records": _rules_of(pojo),
     "Kryo": _rules_of(kryo),
     "Avro": _rules_of(avro),
-    "Scala": _rules_of(scala),
-    "jars": _rules_of(jar),
-    "plans, stateInfo": _rules_of(plans),
+    "jars": _rules_of(untold, "jar-"),
+    "plans, stateInfo": _rules_of(untold, "plan-", "state-info-"),
     "upgrades, SQL, CEP": _rules_of(upgrade),
-    "the first stored values": _rules_of(samples),
-    "stored values (`--values`)": _rules_of(values),
+    "the first stored values": _rules_of(untold, "sample-"),
+    "stored values (`--values`)": _rules_of(untold, "values-"),
 }
-"""Title, as the documentation shows it → the rules of one family: those that its module names, in their order."""
+"""Title, as the documentation shows it → the rules of one family: those that its module names, or those of them whose ids begin so."""

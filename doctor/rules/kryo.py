@@ -37,7 +37,7 @@ FIELDS_UNSEEN = Rule(
         "Flink says nothing if fields were added, removed, renamed or retyped; hashmap then fails at restore, rocksdb at the first "
         "access, or values are garbage"
     ),
-    heap=RISK,
+    backends=RISK,
     remedy="check against the jar too, or with --values; make the class a POJO",
     shown_by="kryo-add-field kryo-rename-field pojo-list-of-pojo-add-field",
 )
@@ -45,16 +45,14 @@ REGISTRATIONS_CHANGED = Rule(
     id="kryo-registrations-changed",
     change="Kryo registrations added, inserted, reordered or removed while the classes stay",
     effect="the values are the same",
-    verdict=Verdict.RECONFIGURED,
-    heap=FINE,
+    backends=FINE.but(verdict=Verdict.RECONFIGURED),
     shown_by="kryo-reg-add kryo-reg-first kryo-reg-reorder kryo-reg-remove",
 )
 REGISTERED_CLASS_GONE = Rule(
     id="kryo-registered-class-gone",
     change="a class that was registered with Kryo, or its own Kryo serializer, is no longer in the jar",
     effect="the whole operator fails when its state file is opened, whether a value is of the class or not",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="IllegalStateException: Missing value for the key",
     remedy="keep the class and its Kryo serializer in the jar",
     shown_by="kryo-reg-remove-class kryo-serializer-removed kryo-serializer-removed2",
@@ -63,7 +61,7 @@ SERIALIZER_REMOVED = Rule(
     id="kryo-serializer-removed",
     change="the class had a Kryo serializer of its own, and is registered without one",
     effect="if the serializer's class is gone, the operator fails when its state file is opened; else rocksdb reads garbage",
-    heap=FAILS_RESTORE,
+    backends=FAILS_RESTORE,
     flink="IllegalStateException: Missing value for the key",
     remedy="keep the Kryo serializer and its registration",
     shown_by="kryo-serializer-removed kryo-serializer-removed2",
@@ -72,8 +70,7 @@ SERIALIZER_ADDED = Rule(
     id="kryo-serializer-added",
     change="the class gets a Kryo serializer of its own, or another one",
     effect="hashmap decodes with the old one and keeps the values; rocksdb reads garbage and says nothing",
-    heap=FINE,
-    rocksdb=LOSES,
+    backends=FINE.but(rocksdb=LOSES),
     remedy="restore with hashmap from a canonical savepoint of Flink 1.13 or later once, or give the state a new name",
     shown_by="kryo-serializer-added2",
 )
@@ -81,8 +78,7 @@ ZONES = Rule(
     id="kryo2-zones",
     change="ZonedDateTime and OffsetDateTime under Kryo 2 (Flink 1.x), the job unchanged",
     effect="the id of the zone offset is lost when hashmap writes the value: `…T01:02:03null`",
-    heap=LOSES,
-    rocksdb=FINE,
+    backends=LOSES.but(rocksdb=FINE),
     remedy="store an Instant and the id of the zone instead",
     shown_by="kryo-type-zoned kryo-type-offsetdt pojo-duration-field",
 )
@@ -90,7 +86,7 @@ OFFSETS = Rule(
     id="kryo2-offsets",
     change="ZoneOffset and OffsetTime under Kryo 2 (Flink 1.x), the job unchanged",
     effect="the id of the offset is lost when the value is written: it shows `null`, and calls on it fail",
-    heap=LOSES,
+    backends=LOSES,
     remedy="store the seconds of the offset instead",
     shown_by="kryo-type-offset-time com.esotericsoftware.kryo.serializers.FieldSerializer",
 )
@@ -98,8 +94,7 @@ AVRO_REGISTRATION = Rule(
     id="kryo-instance-registration",
     change="1.x → 2.x: a Kryo serializer is registered as an instance, as flink-avro on the class path of 1.x does",
     effect="it is stored as an object of a class that 2.x does not have: the whole operator fails when its state file is opened",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="Missing value for the key 'org.apache.avro.generic.GenericData$Array'",
     remedy=_REWRITE,
     shown_by="kryo-avro-on-cp-pojo kryo-avro-on-cp-list o.a.f.api.common.ExecutionConfig$SerializableSerializer",
@@ -111,8 +106,7 @@ KRYO_5_UNREADABLE = Rule(
         "unchanged"
     ),
     effect="Kryo 5 makes an object without its inner array, and fails to fill it",
-    heap=FAILS_RESTORE,
-    rocksdb=UNREADABLE_ACCESS,
+    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="NullPointerException: Cannot store to object array",
     remedy="keep the elements in a ListState or a MapState, or in an ArrayList or a HashMap",
     shown_by="kryo-type-array-deque kryo-type-vector kryo-type-linked-hash-set com.esotericsoftware.kryo.serializers.CollectionSerializer",
@@ -121,14 +115,14 @@ UPGRADE_SAME = Rule(
     id="kryo-upgrade-same",
     change="1.x → 2.x: a class whose Kryo 2 bytes Kryo 5 reads alike (URI)",
     effect="the values are the same",
-    heap=FINE,
+    backends=FINE,
     shown_by="kryo-type-uri o.a.f.api.java.typeutils.runtime.kryo.KryoSerializer",
 )
 UPGRADE_LOSES = Rule(
     id="kryo-upgrade-loses",
     change="1.x → 2.x: collections, maps, BitSet, Period, Year, MonthDay, OffsetTime, OptionalDouble under Kryo",
     effect="Kryo 5 reads one element too few, empty maps, other bits or numbers; no error is raised",
-    heap=LOSES,
+    backends=LOSES,
     remedy=_REWRITE,
     shown_by=(
         "kryo-type-arraylist kryo-type-linkedlist kryo-type-hashmap kryo-type-treemap kryo-type-bitset "
@@ -143,8 +137,7 @@ UPGRADE_FAILS = Rule(
         "ArrayDeque, Vector, CopyOnWriteArrayList, LinkedHashSet, Pattern under Kryo"
     ),
     effect="Kryo 5 cannot read them: hashmap fails at restore, rocksdb when a value is read first, or migrated",
-    heap=FAILS_RESTORE,
-    rocksdb=UNREADABLE_ACCESS,
+    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="EOFException: Buffer underflow; DateTimeException",
     remedy=_REWRITE,
     shown_by=(
@@ -159,7 +152,7 @@ UPGRADE_UNLISTED = Rule(
         "Flink lets it through, and whether Kryo 5 reads the bytes of Kryo 2 depends on the fields: int, long, boolean and "
         "String are read, boxed numbers are garbage, doubles, arrays, enums and lists fail"
     ),
-    heap=DOUBT,
+    backends=DOUBT,
     remedy=_LOOK,
     shown_by="kryo-no-default-ctor kryo-final-boxed kryo-type-object kryo-type-optional kryo-in-list",
 )
@@ -167,7 +160,7 @@ UPGRADE_OWN_SERIALIZER = Rule(
     id="kryo-upgrade-own-serializer",
     change="1.x → 2.x: a class with a Kryo serializer of its own, ported to Kryo 5",
     effect="its writeLong and writeInt have other bytes in Kryo 5: garbage, and no error is raised",
-    heap=LOSES,
+    backends=LOSES,
     remedy=_REWRITE,
     shown_by="kryo-serializer-upgrade",
 )
@@ -182,8 +175,7 @@ KEY_INVISIBLE = Rule(
     id="kryo-upgrade-key",
     change="1.x → 2.x: keys that Kryo wrote",
     effect="hashmap fails at restore or reads garbage; rocksdb restores, and no key is ever found again, as its bytes differ",
-    heap=FAILS_RESTORE,
-    rocksdb=LOSES,
+    backends=FAILS_RESTORE.but(rocksdb=LOSES),
     remedy=_REWRITE,
     shown_by="key-kryo-same key-kryo-reg",
 )

@@ -1,11 +1,8 @@
-"""Whether Java can assign a value that the old serializer decodes to a field of the new type.
+"""Rules for POJOs and records: fields are compared by declaring class and name.
 
-The hashmap backend decodes values into objects of the *new* class with the *old* serializers, by `Field#set`: it unboxes and widens
-primitives, and takes references of the declared class and its subclasses.
-
-Rules for POJOs and records: fields are compared by declaring class and name.
-
-Flink looks the fields of the savepoint up in the new class by reflection, from their declaring class upwards.
+Flink looks the fields of the savepoint up in the new class by reflection, from their declaring class upwards. The hashmap backend
+decodes values into objects of the *new* class with the *old* serializers, by `Field#set`: it unboxes and widens primitives, and takes
+references of the declared class and its subclasses (`is_assignable`).
 
 Flink: PojoSerializerSnapshot#resolveSchemaCompatibility, PojoFieldUtils#getField
 """
@@ -53,6 +50,170 @@ _PRIMITIVES = dict(
 ) | {"boolean": "java.lang.Boolean"}
 _ANY = "java.lang.Object"
 _COMPARED = {"java.io.Serializable", "java.lang.Comparable"}
+# Flink gives serializers to fields of these types, and decodes these classes.
+_INTERFACES = {
+    "java.util.ArrayList": "java.util.List",
+    "java.util.HashMap": "java.util.Map",
+    "java.util.HashSet": "java.util.Set",
+}
+_BASIC = {
+    f"{short}Serializer": name
+    for short, name in zip(
+        ("Byte", "Short", "Int", "Long", "Float", "Double", "Char"), (*_WIDER, _CHAR), strict=True
+    )
+} | {
+    "BooleanSerializer": "java.lang.Boolean",
+    "StringSerializer": "java.lang.String",
+    "BigDecSerializer": "java.math.BigDecimal",
+    "BigIntSerializer": "java.math.BigInteger",
+    "DateSerializer": "java.util.Date",
+    "SqlDateSerializer": "java.sql.Date",
+    "SqlTimeSerializer": "java.sql.Time",
+    "SqlTimestampSerializer": "java.sql.Timestamp",
+    "InstantSerializer": "java.time.Instant",
+    "LocalDateSerializer": "java.time.LocalDate",
+    "LocalTimeSerializer": "java.time.LocalTime",
+    "LocalDateTimeSerializer": "java.time.LocalDateTime",
+}
+FIELD_ADDED = Rule(
+    id="pojo-field-added",
+    change="a field added to a POJO or record",
+    effect="the values are migrated; the new field has the default of the constructor (null, 0)",
+    backends=FINE.but(verdict=Verdict.MIGRATION),
+    remedy="if the default is not right, set the field with `UPDATE` before the restore",
+    shown_by="pojo-add-field pojo-super-add-field record-add-component pojo-nested-add-field",
+)
+FIELD_REMOVED = Rule(
+    id="pojo-field-removed",
+    change="a field removed from a POJO or record, or renamed, which is removed and added",
+    effect="the values of the field are dropped, and nothing says so; if it became `transient` or static, the restore fails",
+    backends=LOSES.but(verdict=Verdict.MIGRATION),
+    remedy="keep the field, or rename it in the savepoint with `ALTER TABLE … RENAME COLUMN`",
+    shown_by="pojo-remove-field pojo-rename-field pojo-field-transient",
+)
+COMPONENT_REMOVED = Rule(
+    id="record-component-removed",
+    change=(
+        "a component removed from a record whose other components are in alphabetical order, at least one after it"
+    ),
+    effect=(
+        "Flink takes such a record for unchanged, and counts the removed component too: hashmap fails when it decodes values, "
+        "rocksdb while it migrates"
+    ),
+    backends=FAILS_RESTORE.but(verdict=Verdict.MIGRATION, rocksdb=FAILS_REGISTER),
+    flink="ArrayIndexOutOfBoundsException: Index … out of bounds for length …",
+    remedy="keep the component, or declare the others in another order than that of the alphabet",
+    shown_by="record-remove-component o.a.f.api.java.typeutils.runtime.JavaRecordBuilderFactory",
+)
+FIELD_TRANSIENT = Rule(
+    id="pojo-field-transient",
+    change="a field of a POJO that became transient or static",
+    effect="Flink finds the field in the class and no serializer for it: its check of the types itself fails",
+    backends=FAILS_REGISTER,
+    flink="a present field should have its associated new field serializer available",
+    remedy="remove the field instead, or keep it as it was",
+    shown_by="pojo-field-transient o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
+)
+FIELD_MOVED_DOWN = Rule(
+    id="pojo-field-moved-down",
+    change="a field moved from a superclass into the class",
+    effect="Flink looks it up in the superclass only: its values are dropped, and nothing says so",
+    backends=LOSES.but(verdict=Verdict.MIGRATION),
+    remedy="leave the field in the superclass",
+    shown_by="pojo-field-from-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
+)
+SUPERCLASS_RENAMED = Rule(
+    id="pojo-superclass-renamed",
+    change="a superclass that declares fields has another name, or another superclass has its fields now",
+    effect="Flink looks for them in the old one: their values are dropped, and nothing says so; if it is still there, it fails",
+    backends=LOSES.but(verdict=Verdict.MIGRATION),
+    remedy="keep the name of the superclass",
+    shown_by="pojo-superclass-renamed pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
+)
+FIELD_DETACHED = Rule(
+    id="pojo-field-detached",
+    change="a POJO no longer extends the class that declares a field, and that class is still in the jar",
+    effect="Flink finds the field and cannot set it: hashmap fails when it decodes values, rocksdb when it compares or migrates them",
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
+    flink="IllegalArgumentException: Can not set … field",
+    remedy="keep the superclass, or remove the old one from the jar too, and lose its fields",
+    shown_by="pojo-superclass-renamed-kept o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
+)
+FIELD_MOVED = Rule(
+    id="pojo-field-moved",
+    change="a field moved between two superclasses",
+    effect="upwards its values are kept, downwards they are dropped, and nothing says so",
+    backends=RISK,
+    remedy="check against the jar too: it shows which superclass is above the other",
+    shown_by="pojo-field-to-upper-superclass pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
+)
+FIELD_RETYPED = Rule(
+    id="pojo-field-retyped",
+    change="a field of a POJO with another type, to which Java cannot assign the old values",
+    effect="hashmap: the old value cannot be set when values are decoded; rocksdb: the state is refused when it is declared",
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
+    flink="IllegalArgumentException: Can not set … field",
+    remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
+    shown_by=(
+        "pojo-retype-long-string pojo-tuple-field-arity pojo-list-to-set pojo-retype-int-boxed-long "
+        "pojo-nested-class-renamed-kept nested-retype-broadcast-value"
+    ),
+)
+FIELD_RETYPED_ASSIGNABLE = refused(
+    id="pojo-field-retyped-assignable",
+    change="a field of a POJO with another type, to which Java can assign the old values (int → long)",
+    remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
+    shown_by="pojo-list-field pojo-retype-integer-number pojo-linkedlist-to-list o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
+)
+NESTED_UNREADABLE = Rule(
+    id="pojo-nested-unreadable",
+    change="the class of a field is gone, or an enum in a field lost a constant",
+    effect="the whole operator fails when its state file is opened, whatever Flink's verdict is",
+    backends=FAILS_RESTORE.but(verdict=Verdict.MIGRATION),
+    flink="IllegalStateException: field serializer snapshots should be present.",
+    remedy="keep the class and its constants in the jar",
+    shown_by="pojo-field-enum-remove o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
+)
+REGISTRATION_CHANGED = Rule(
+    id="pojo-registrations-changed",
+    change="registered subclasses added, removed or reordered; subclasses met that are not registered",
+    effect="the values are the same",
+    backends=FINE.but(verdict=Verdict.RECONFIGURED),
+    shown_by="pojo-subclass-register-add pojo-subclass-register-reorder key-pojo-subclass-register",
+)
+SUBCLASSES_UNSEEN = Rule(
+    id="pojo-subclasses-unseen",
+    change="values of subclasses that the snapshot does not list",
+    effect=(
+        "hashmap writes its header before any value, so the first snapshot of a job lists no unregistered subclass: if one is "
+        "gone or gains a field, the restore fails"
+    ),
+    backends=RISK,
+    flink="EOFException",
+    remedy="check with --values, and register the subclasses",
+    shown_by="pojo-subclass-add-field pojo-subclass-class-gone",
+)
+POJO_TO_KRYO = Rule(
+    id="pojo-to-kryo",
+    change="a class is no longer a POJO to Flink, so Kryo writes it; as far as is known it lost its default constructor",
+    effect="the state is refused when it is declared; hashmap: without the constructor no value can be decoded either",
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
+    shown_by="pojo-to-kryo-ctor",
+)
+POJO_TO_KRYO_READABLE = refused(
+    id="pojo-to-kryo-readable",
+    change="a class is no longer a POJO to Flink, so Kryo writes it; it still has its default constructor (a getter or setter lost)",
+    remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
+    shown_by="o.a.f.api.java.typeutils.runtime.PojoSerializer o.a.f.api.java.typeutils.TypeExtractor",
+)
+POJO_TO_OTHER = refused(
+    id="pojo-to-other",
+    change="a POJO is read by another serializer, as Kryo → POJO or POJO → Avro reflect",
+    remedy="keep the way in which the class is serialised, or give the state a new name and copy its values",
+    shown_by="pojo-to-avro-reflect own-serializer-to-pojo",
+)
 
 
 def _util(*names: str) -> set[str]:
@@ -148,188 +309,6 @@ def _class_of(serializer: Serializer) -> str:
     if serializer.java_class.endswith(".SetSerializer"):
         return "java.util.HashSet"
     return _BASIC.get(serializer.java_class.rsplit(".", 1)[-1], serializer.type_name)
-
-
-# Flink gives serializers to fields of these types, and decodes these classes.
-_INTERFACES = {
-    "java.util.ArrayList": "java.util.List",
-    "java.util.HashMap": "java.util.Map",
-    "java.util.HashSet": "java.util.Set",
-}
-_BASIC = {
-    f"{short}Serializer": name
-    for short, name in zip(
-        ("Byte", "Short", "Int", "Long", "Float", "Double", "Char"), (*_WIDER, _CHAR), strict=True
-    )
-} | {
-    "BooleanSerializer": "java.lang.Boolean",
-    "StringSerializer": "java.lang.String",
-    "BigDecSerializer": "java.math.BigDecimal",
-    "BigIntSerializer": "java.math.BigInteger",
-    "DateSerializer": "java.util.Date",
-    "SqlDateSerializer": "java.sql.Date",
-    "SqlTimeSerializer": "java.sql.Time",
-    "SqlTimestampSerializer": "java.sql.Timestamp",
-    "InstantSerializer": "java.time.Instant",
-    "LocalDateSerializer": "java.time.LocalDate",
-    "LocalTimeSerializer": "java.time.LocalTime",
-    "LocalDateTimeSerializer": "java.time.LocalDateTime",
-}
-
-
-FIELD_ADDED = Rule(
-    id="pojo-field-added",
-    change="a field added to a POJO or record",
-    effect="the values are migrated; the new field has the default of the constructor (null, 0)",
-    verdict=Verdict.MIGRATION,
-    heap=FINE,
-    remedy="if the default is not right, set the field with `UPDATE` before the restore",
-    shown_by="pojo-add-field pojo-super-add-field record-add-component pojo-nested-add-field",
-)
-FIELD_REMOVED = Rule(
-    id="pojo-field-removed",
-    change="a field removed from a POJO or record, or renamed, which is removed and added",
-    effect="the values of the field are dropped, and nothing says so; if it became `transient` or static, the restore fails",
-    verdict=Verdict.MIGRATION,
-    heap=LOSES,
-    remedy="keep the field, or rename it in the savepoint with `ALTER TABLE … RENAME COLUMN`",
-    shown_by="pojo-remove-field pojo-rename-field pojo-field-transient",
-)
-COMPONENT_REMOVED = Rule(
-    id="record-component-removed",
-    change=(
-        "a component removed from a record whose other components are in alphabetical order, at least one after it"
-    ),
-    effect=(
-        "Flink takes such a record for unchanged, and counts the removed component too: hashmap fails when it decodes values, "
-        "rocksdb while it migrates"
-    ),
-    verdict=Verdict.MIGRATION,
-    heap=FAILS_RESTORE,
-    rocksdb=FAILS_REGISTER,
-    flink="ArrayIndexOutOfBoundsException: Index … out of bounds for length …",
-    remedy="keep the component, or declare the others in another order than that of the alphabet",
-    shown_by="record-remove-component o.a.f.api.java.typeutils.runtime.JavaRecordBuilderFactory",
-)
-FIELD_TRANSIENT = Rule(
-    id="pojo-field-transient",
-    change="a field of a POJO that became transient or static",
-    effect="Flink finds the field in the class and no serializer for it: its check of the types itself fails",
-    heap=FAILS_REGISTER,
-    flink="a present field should have its associated new field serializer available",
-    remedy="remove the field instead, or keep it as it was",
-    shown_by="pojo-field-transient o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
-)
-FIELD_MOVED_DOWN = Rule(
-    id="pojo-field-moved-down",
-    change="a field moved from a superclass into the class",
-    effect="Flink looks it up in the superclass only: its values are dropped, and nothing says so",
-    verdict=Verdict.MIGRATION,
-    heap=LOSES,
-    remedy="leave the field in the superclass",
-    shown_by="pojo-field-from-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
-)
-SUPERCLASS_RENAMED = Rule(
-    id="pojo-superclass-renamed",
-    change="a superclass that declares fields has another name, or another superclass has its fields now",
-    effect="Flink looks for them in the old one: their values are dropped, and nothing says so; if it is still there, it fails",
-    verdict=Verdict.MIGRATION,
-    heap=LOSES,
-    remedy="keep the name of the superclass",
-    shown_by="pojo-superclass-renamed pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
-)
-FIELD_DETACHED = Rule(
-    id="pojo-field-detached",
-    change="a POJO no longer extends the class that declares a field, and that class is still in the jar",
-    effect="Flink finds the field and cannot set it: hashmap fails when it decodes values, rocksdb when it compares or migrates them",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
-    rocksdb=FAILS_REGISTER,
-    flink="IllegalArgumentException: Can not set … field",
-    remedy="keep the superclass, or remove the old one from the jar too, and lose its fields",
-    shown_by="pojo-superclass-renamed-kept o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
-)
-FIELD_MOVED = Rule(
-    id="pojo-field-moved",
-    change="a field moved between two superclasses",
-    effect="upwards its values are kept, downwards they are dropped, and nothing says so",
-    heap=RISK,
-    remedy="check against the jar too: it shows which superclass is above the other",
-    shown_by="pojo-field-to-upper-superclass pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
-)
-FIELD_RETYPED = Rule(
-    id="pojo-field-retyped",
-    change="a field of a POJO with another type, to which Java cannot assign the old values",
-    effect="hashmap: the old value cannot be set when values are decoded; rocksdb: the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
-    rocksdb=FAILS_REGISTER,
-    flink="IllegalArgumentException: Can not set … field",
-    remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
-    shown_by=(
-        "pojo-retype-long-string pojo-tuple-field-arity pojo-list-to-set pojo-retype-int-boxed-long "
-        "pojo-nested-class-renamed-kept nested-retype-broadcast-value"
-    ),
-)
-FIELD_RETYPED_ASSIGNABLE = refused(
-    id="pojo-field-retyped-assignable",
-    change="a field of a POJO with another type, to which Java can assign the old values (int → long)",
-    remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
-    shown_by="pojo-list-field pojo-retype-integer-number pojo-linkedlist-to-list o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
-)
-NESTED_UNREADABLE = Rule(
-    id="pojo-nested-unreadable",
-    change="the class of a field is gone, or an enum in a field lost a constant",
-    effect="the whole operator fails when its state file is opened, whatever Flink's verdict is",
-    verdict=Verdict.MIGRATION,
-    heap=FAILS_RESTORE,
-    flink="IllegalStateException: field serializer snapshots should be present.",
-    remedy="keep the class and its constants in the jar",
-    shown_by="pojo-field-enum-remove o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
-)
-REGISTRATION_CHANGED = Rule(
-    id="pojo-registrations-changed",
-    change="registered subclasses added, removed or reordered; subclasses met that are not registered",
-    effect="the values are the same",
-    verdict=Verdict.RECONFIGURED,
-    heap=FINE,
-    shown_by="pojo-subclass-register-add pojo-subclass-register-reorder key-pojo-subclass-register",
-)
-SUBCLASSES_UNSEEN = Rule(
-    id="pojo-subclasses-unseen",
-    change="values of subclasses that the snapshot does not list",
-    effect=(
-        "hashmap writes its header before any value, so the first snapshot of a job lists no unregistered subclass: if one is "
-        "gone or gains a field, the restore fails"
-    ),
-    heap=RISK,
-    flink="EOFException",
-    remedy="check with --values, and register the subclasses",
-    shown_by="pojo-subclass-add-field pojo-subclass-class-gone",
-)
-POJO_TO_KRYO = Rule(
-    id="pojo-to-kryo",
-    change="a class is no longer a POJO to Flink, so Kryo writes it; as far as is known it lost its default constructor",
-    effect="the state is refused when it is declared; hashmap: without the constructor no value can be decoded either",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
-    rocksdb=FAILS_REGISTER,
-    flink="The new state serializer must not be incompatible with the old state serializer",
-    remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
-    shown_by="pojo-to-kryo-ctor",
-)
-POJO_TO_KRYO_READABLE = refused(
-    id="pojo-to-kryo-readable",
-    change="a class is no longer a POJO to Flink, so Kryo writes it; it still has its default constructor (a getter or setter lost)",
-    remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
-    shown_by="o.a.f.api.java.typeutils.runtime.PojoSerializer o.a.f.api.java.typeutils.TypeExtractor",
-)
-POJO_TO_OTHER = refused(
-    id="pojo-to-other",
-    change="a POJO is read by another serializer, as Kryo → POJO or POJO → Avro reflect",
-    remedy="keep the way in which the class is serialised, or give the state a new name and copy its values",
-    shown_by="pojo-to-avro-reflect own-serializer-to-pojo",
-)
 
 
 def compare_pojos(old: PojoSerializer, new: PojoSerializer, context: Context, path: Path) -> Comparison:

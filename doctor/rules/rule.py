@@ -40,6 +40,25 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """What a change does in every backend, and what Flink says of it.
+
+    Attributes:
+        heap: what happens with the backend hashmap, and in operator state with any backend.
+        rocksdb: what happens with the backend rocksdb in keyed state.
+        verdict: Flink's own verdict; AS_IS too where the change is no matter of serializers.
+    """
+
+    heap: Effect
+    rocksdb: Effect
+    verdict: Verdict = Verdict.AS_IS
+
+    def but(self, *, rocksdb: Effects | None = None, verdict: Verdict = Verdict.AS_IS) -> Effects:
+        """Return the effects with a verdict of Flink, and with those of others in rocksdb."""
+        return Effects(heap=self.heap, rocksdb=(rocksdb or self).rocksdb, verdict=verdict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One line of a table of rules.
 
@@ -47,9 +66,7 @@ class Rule:
         id: the rule as reports name it.
         change: what is different between the savepoint and the new job.
         effect: what happens, in one sentence.
-        verdict: Flink's own verdict; AS_IS too where the change is no matter of serializers.
-        heap: what happens with the backend hashmap, and in operator state with any backend.
-        rocksdb: what happens with the backend rocksdb in keyed state; None where it is the same.
+        backends: what happens in each backend, and Flink's verdict.
         flink: the words of Flink's message; empty if it says nothing.
         remedy: what to do about it.
         shown_by: names of labelled restores (`pojo-add-field`), and classes of Flink, with blanks between them.
@@ -58,9 +75,7 @@ class Rule:
     id: str
     change: str
     effect: str
-    verdict: Verdict = Verdict.AS_IS
-    heap: Effect
-    rocksdb: Effect | None = None
+    backends: Effects
     flink: str = ""
     remedy: str = ""
     shown_by: str
@@ -77,13 +92,15 @@ class Rule:
 
     def effect_in(self, *, heap: bool) -> Effect:
         """Return what happens to state on the heap, where operator state always is, or in rocksdb."""
-        return self.heap if heap or self.rocksdb is None else self.rocksdb
+        return self.backends.heap if heap else self.backends.rocksdb
 
 
 def refused(*, effect: str = "the state is refused when it is declared", **texts: str) -> Rule:
     """Return the rule of a change for which Flink refuses the state when it is declared; `texts` are fields of `Rule`."""
     flink = "The new state serializer must not be incompatible with the old state serializer"
-    return Rule(verdict=Verdict.INCOMPATIBLE, heap=FAILS_REGISTER, effect=effect, flink=flink, **texts)  # type: ignore[arg-type]  # all texts
+    return Rule(
+        backends=FAILS_REGISTER.but(verdict=Verdict.INCOMPATIBLE), effect=effect, flink=flink, **texts
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,23 +111,25 @@ class Finding:
         rule: the rule.
         path: the names that lead to the field, outermost first.
         detail: it, with the names of this case; empty for the words of the rule.
+        text: the whole message in place of both; empty for these.
     """
 
     rule: Rule
     path: tuple[str, ...] = ()
     detail: str = ""
+    text: str = ""
 
     @property
     def message(self) -> str:
         """What happens, with the names of this case and Flink's words."""
-        text = f"{self.detail}: {self.rule.effect}" if self.detail else self.rule.effect
-        return f"{text} ({self.rule.flink})" if self.rule.flink else text
+        text = self.text or (f"{self.detail}: {self.rule.effect}" if self.detail else self.rule.effect)
+        return f"{text} ({self.rule.flink})" if self.rule.flink and not self.text else text
 
 
 def risk_of(finding: Finding, effect: Effect | None = None) -> Risk:
     """Return a finding as a risk; without an effect, with that of every backend."""
     return Risk(
-        severity=(effect or finding.rule.heap).severity,
+        severity=(effect or finding.rule.backends.heap).severity,
         message=finding.message,
         field_path=".".join(finding.path) or None,
         **finding.rule.cited,
@@ -120,7 +139,9 @@ def risk_of(finding: Finding, effect: Effect | None = None) -> Risk:
 def note_of(rule: Rule, detail: str = "") -> Risk:
     """Return what a rule says of every backend as a risk, in its own words."""
     text = f"{rule.change}; {rule.effect}"
-    return Risk(severity=rule.heap.severity, message=f"{detail}: {text}" if detail else text, **rule.cited)
+    return Risk(
+        severity=rule.backends.heap.severity, message=f"{detail}: {text}" if detail else text, **rule.cited
+    )
 
 
 def caution_of(rule: Rule, detail: str = "") -> Risk:
@@ -128,21 +149,21 @@ def caution_of(rule: Rule, detail: str = "") -> Risk:
     return note_of(rule, f"{detail}, not compared" if detail else "not compared")
 
 
-def fails(stage: Stage, outcome: StateOutcome = StateOutcome.INCOMPATIBLE) -> Effect:
-    """Return the effect of a change that fails at a stage."""
-    return Effect(severity=Severity.FAILS, stage=stage, outcome=outcome)
+def _alike(severity: Severity, stage: Stage | None = None, outcome: StateOutcome | None = None) -> Effects:
+    effect = Effect(severity=severity, stage=stage, outcome=outcome)
+    return Effects(heap=effect, rocksdb=effect)
 
 
-FINE = Effect(severity=Severity.FINE)
-LOSES = Effect(severity=Severity.LOSES)
-RISK = Effect(severity=Severity.RISK)
-DOUBT = Effect(severity=Severity.DOUBT)
-UNKNOWN = Effect(severity=Severity.UNKNOWN, outcome=StateOutcome.UNKNOWN)
-FAILS_GRAPH = fails(Stage.GRAPH, StateOutcome.NOT_DECLARED)
-FAILS_RESTORE = fails(Stage.RESTORE)
-FAILS_REGISTER = fails(Stage.REGISTER)
-UNREADABLE_ACCESS = fails(Stage.ACCESS, StateOutcome.UNREADABLE)
-UNREADABLE_SNAPSHOT = fails(Stage.SNAPSHOT, StateOutcome.UNREADABLE)
+FINE = _alike(Severity.FINE)
+LOSES = _alike(Severity.LOSES)
+RISK = _alike(Severity.RISK)
+DOUBT = _alike(Severity.DOUBT)
+UNKNOWN = _alike(Severity.UNKNOWN, outcome=StateOutcome.UNKNOWN)
+FAILS_GRAPH = _alike(Severity.FAILS, Stage.GRAPH, StateOutcome.NOT_DECLARED)
+FAILS_RESTORE = _alike(Severity.FAILS, Stage.RESTORE, StateOutcome.INCOMPATIBLE)
+FAILS_REGISTER = _alike(Severity.FAILS, Stage.REGISTER, StateOutcome.INCOMPATIBLE)
+UNREADABLE_ACCESS = _alike(Severity.FAILS, Stage.ACCESS, StateOutcome.UNREADABLE)
+UNREADABLE_SNAPSHOT = _alike(Severity.FAILS, Stage.SNAPSHOT, StateOutcome.UNREADABLE)
 
 
 Path: TypeAlias = tuple[str, ...]
@@ -232,7 +253,7 @@ class Context:
 
 def found(rule: Rule, path: Path, detail: str = "", verdict: Verdict | None = None) -> Comparison:
     """Return the comparison with one finding; Flink's verdict is that of the rule, if no other is given."""
-    known = rule.verdict if verdict is None else verdict
+    known = rule.backends.verdict if verdict is None else verdict
     return Comparison(verdict=known, findings=(Finding(rule=rule, path=path, detail=detail),))
 
 

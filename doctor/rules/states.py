@@ -1,6 +1,6 @@
-"""The rules of the job graph: Flink applies them on the job manager, before any task runs and any state is read.
+"""Rules for the job graph and for states as a whole: names, kinds, keys, namespaces, TTL, timers, the layout of native savepoints.
 
-Rules for states as a whole: names, kinds, keys, namespaces, TTL, timers, and the layout of native savepoints.
+Flink applies those of the job graph on the job manager, before any task runs and any state is read.
 
 Flink: HeapKeyedStateBackend#tryRegisterStateTable, RocksDBKeyedStateBackend#tryRegisterKvStateInformation,
 DefaultOperatorStateBackend#getListState
@@ -26,7 +26,7 @@ METADATA_TOO_NEW = Rule(
     id="metadata-too-new",
     change="`_metadata` has a version that this Flink does not read",
     effect="nothing is restored: savepoints of newer versions of Flink are not read by older ones",
-    heap=FAILS_GRAPH,
+    backends=FAILS_GRAPH,
     flink="Unrecognized checkpoint version number",
     remedy="restore it with the version of Flink that wrote it, or a newer one",
     shown_by="pojo-same kryo-type-uuid o.a.f.runtime.checkpoint.metadata.MetadataSerializers",
@@ -35,7 +35,7 @@ METADATA_TOO_OLD = Rule(
     id="metadata-too-old",
     change="`_metadata` of Flink 1.2",
     effect="nothing is restored: no newer Flink reads it",
-    heap=FAILS_GRAPH,
+    backends=FAILS_GRAPH,
     flink="This savepoint / checkpoint version (Flink 1.1 / 1.2) is no longer supported.",
     remedy="restore it with an older Flink first, step by step, and take a savepoint there",
     shown_by="o.a.f.runtime.checkpoint.metadata.MetadataV1Serializer",
@@ -44,7 +44,7 @@ OPERATOR_MISSING = Rule(
     id="operator-missing",
     change="an operator with state is not in the new job (removed, or its uid changed)",
     effect="the job does not start",
-    heap=FAILS_GRAPH,
+    backends=FAILS_GRAPH,
     flink="Cannot map checkpoint/savepoint state for operator … to the new program",
     remedy=(
         "give the operator its old uid, or the old id by setUidHash; --allowNonRestoredState starts the job without this "
@@ -56,7 +56,7 @@ OPERATOR_DROPPED = Rule(
     id="operator-dropped",
     change="an operator with state is not in the new job, and --allowNonRestoredState is given",
     effect="the job starts; the state of the operator is dropped, its classes are never loaded",
-    heap=LOSES,
+    backends=LOSES,
     remedy="give the operator its old uid, or the old id by setUidHash, to keep the state",
     shown_by="uid-changed op-removed kafka-legacy-other-uid o.a.f.runtime.checkpoint.Checkpoints",
 )
@@ -64,7 +64,7 @@ MAX_PARALLELISM_DIFFERS = Rule(
     id="max-parallelism-differs",
     change="the new job sets another max parallelism than the savepoint has",
     effect="the job does not start: key groups cannot be dealt out anew; --allowNonRestoredState changes nothing",
-    heap=FAILS_GRAPH,
+    backends=FAILS_GRAPH,
     flink="Max parallelism mismatch between checkpoint/savepoint state and new program",
     remedy=(
         "set the max parallelism of the savepoint, or set none: then the job takes the saved one; or write the savepoint anew "
@@ -76,7 +76,7 @@ PARALLELISM_ABOVE_MAX = Rule(
     id="parallelism-above-max",
     change="the parallelism of the new job is greater than the max parallelism of the savepoint",
     effect="the job does not start: there are fewer key groups than subtasks",
-    heap=FAILS_GRAPH,
+    backends=FAILS_GRAPH,
     flink="Max parallelism mismatch between checkpoint/savepoint state and new program",
     remedy=(
         "lower the parallelism, or write the savepoint anew by `ALTER TABLE … SET (max_parallelism = …)`"
@@ -87,7 +87,7 @@ MAX_PARALLELISM_UNSET = Rule(
     id="max-parallelism-unset",
     change="the new job has the max parallelism that Flink derives where none is set, the savepoint another one",
     effect="if the job sets none, it takes the saved one; if it sets this very number, it does not start",
-    heap=RISK,
+    backends=RISK,
     remedy="look whether the job, or pipeline.max-parallelism, sets a max parallelism",
     shown_by="maxpar-unset maxpar-up o.a.f.runtime.checkpoint.StateAssignmentOperation",
 )
@@ -99,7 +99,7 @@ NO_UID = Rule(
         "any change of the graph before it, of its outputs or of chaining gives it another id: the restore fails, or another "
         "operator takes the id over and the state is dropped, and nothing says so"
     ),
-    heap=RISK,
+    backends=RISK,
     remedy="set a uid, and the old id by setUidHash for the first start; or name the operator with `ALTER TABLE … RENAME TO`",
     shown_by=(
         "uid-none-same uid-none-append uid-none-unchain uid-none-insert-map-uid uid-none-chain-global "
@@ -110,7 +110,7 @@ ANONYMOUS_CLASS = Rule(
     id="anonymous-class",
     change="an anonymous class or a lambda among the classes that the savepoint names",
     effect="the compiler numbers them: code that is added before it gives the class another name, or its name to another class",
-    heap=RISK,
+    backends=RISK,
     remedy="give the class a name",
     shown_by="pojo-class-renamed kryo-class-renamed java.lang.Class",
 )
@@ -120,7 +120,7 @@ NOT_DECLARED = Rule(
     id="state-not-declared",
     change="the new job does not declare the state (removed, renamed, or declared as keyed, list or broadcast state instead)",
     effect="the job starts; the state is not read, and every later savepoint carries it along",
-    heap=LOSES,
+    backends=LOSES,
     remedy=(
         "declare it by its old name; rename it in the savepoint with `ALTER TABLE … RENAME TO`, or drop it with `DROP TABLE`; a "
         "state that is declared after the start only is read then"
@@ -131,14 +131,14 @@ STATE_NEW = Rule(
     id="state-new",
     change="a state that the savepoint does not have",
     effect="it is empty",
-    heap=FINE,
+    backends=FINE,
     shown_by="state-added",
 )
 OPERATOR_STATELESS = Rule(
     id="operator-without-keyed-state",
     change="the new job has an operator of this id, and it has no keyed state",
     effect="the job starts, without --allowNonRestoredState; the keyed state is dropped, and nothing says so",
-    heap=LOSES,
+    backends=LOSES,
     remedy=(
         "look whether the id now belongs to another operator, as generated ids do where operators have no uid; set uids, or "
         "setUidHash with the old id on the right operator"
@@ -149,8 +149,7 @@ KIND_CHANGED = Rule(
     id="kind-changed",
     change="another kind of keyed state under the same name, as value → list, window reduce → process",
     effect="the state is refused when it is declared, even if the bytes are the same",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
+    backends=FAILS_REGISTER.but(verdict=Verdict.INCOMPATIBLE),
     flink="Incompatible key/value state types",
     remedy="give the new state another name, and write its values with `CREATE TABLE … AS SELECT`",
     shown_by="kind-value-to-list kind-list-to-map kind-value-to-reducing window-reduce-to-list",
@@ -159,8 +158,7 @@ MODE_CHANGED = Rule(
     id="distribution-mode-changed",
     change="operator list state ↔ union list state",
     effect="the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
+    backends=FAILS_REGISTER.but(verdict=Verdict.INCOMPATIBLE),
     flink="Incompatible state assignment modes",
     remedy="give the new state another name, and write its values with `CREATE TABLE … AS SELECT`",
     shown_by="kind-opunion-to-oplist",
@@ -169,8 +167,7 @@ KEY_CHANGED = Rule(
     id="key-changed",
     change="another type of key; a key may only stay as it is or be reconfigured, so a key field added fails too",
     effect="the whole operator fails when its state file is opened",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="The new key serializer must be compatible",
     remedy="keep the type of the key; write the state anew under a new operator with `CREATE TABLE … AS SELECT`",
     shown_by="key-long-to-int key-tuple-arity key-tuple-wrap avro-specific-key-add sql-group-key",
@@ -179,8 +176,7 @@ NAMESPACE_CHANGED = Rule(
     id="namespace-changed",
     change="another type of namespace, as time windows → global windows",
     effect="the state is refused when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
+    backends=FAILS_REGISTER.but(verdict=Verdict.INCOMPATIBLE),
     flink="The new namespace serializer must be compatible; priority queue serializer must not be incompatible",
     remedy="keep the kind of windows, or give the window operator a new uid",
     shown_by="window-global",
@@ -189,9 +185,7 @@ MAP_KEY_MIGRATED = Rule(
     id="map-key-migrated",
     change="the key of a MapState needs a migration, as a POJO with a new field",
     effect="hashmap migrates it; rocksdb refuses, as its keys are bytes that are compared",
-    verdict=Verdict.MIGRATION,
-    heap=FINE,
-    rocksdb=FAILS_REGISTER,
+    backends=FINE.but(verdict=Verdict.MIGRATION, rocksdb=FAILS_REGISTER),
     flink="migration for MapState currently only allows value schema evolutions",
     remedy="restore with hashmap from a canonical savepoint of Flink 1.13 or later once, or keep the key",
     shown_by="nested-add-field-map-key nested-add-field-broadcast-key",
@@ -206,16 +200,14 @@ TTL_2 = Rule(
     id="ttl-migrated",
     change="TTL switched on or off, Flink 2.x",
     effect="the values are migrated, and stay the same",
-    verdict=Verdict.MIGRATION,
-    heap=FINE,
+    backends=FINE.but(verdict=Verdict.MIGRATION),
     shown_by="ttl-on-value ttl-off-map ttl-on-pojo-add-field sql-ttl-off",
 )
 TIMERS_CHANGED = Rule(
     id="timers-changed",
     change="timers of another type of key or namespace",
     effect="the timers are refused when the operator opens",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_REGISTER,
+    backends=FAILS_REGISTER.but(verdict=Verdict.INCOMPATIBLE),
     flink="The new priority queue serializer must not be incompatible",
     remedy="keep the types of key and window, or give the operator a new uid",
     shown_by="window-global o.a.f.runtime.state.heap.HeapPriorityQueuesManager",
@@ -224,7 +216,7 @@ NATIVE_FORMAT = Rule(
     id="native-other-backend",
     change="a native savepoint or a checkpoint of another state backend",
     effect="the backend cannot read the files",
-    heap=FAILS_RESTORE,
+    backends=FAILS_RESTORE,
     flink="EOFException; ClassCastException of the state handle",
     remedy="restore it with its own backend in Flink 1.13 or later, and take a canonical savepoint there: all backends read these",
     shown_by="backend-native o.a.f.runtime.state.heap.HeapRestoreOperation",
@@ -233,7 +225,7 @@ TIMERS_LEFT_OUT = Rule(
     id="heap-timers-left-out",
     change="windows in a native savepoint of rocksdb, taken from a job with timers on the heap",
     effect="the savepoint holds no timers, and Flink restores none: the windows in it never fire, and no error is raised",
-    heap=LOSES,
+    backends=LOSES,
     remedy="take a canonical savepoint of the running job instead, or restore a retained checkpoint: both hold these timers",
     shown_by="o.a.f.contrib.streaming.state.snapshot.RocksNativeFullSnapshotStrategy",
 )
@@ -241,7 +233,7 @@ OFFSET_IMPOSSIBLE = Rule(
     id="offset-impossible",
     change="a source that would read on from an offset that it cannot have, as one below 0",
     effect="the job starts, and the source fails when it seeks to the offset",
-    heap=UNREADABLE_ACCESS,
+    backends=UNREADABLE_ACCESS,
     flink="IllegalArgumentException: seek offset must not be a negative number",
     remedy="set an offset that it can have, with `UPDATE source_offsets SET starting_offset = …`, into a new savepoint",
     shown_by="org.apache.kafka.clients.consumer.KafkaConsumer",
@@ -250,7 +242,7 @@ STATE_API = Rule(
     id="state-api-changed",
     change="a state of the synchronous state API is declared by the asynchronous one (`enableAsyncState`), or the reverse",
     effect="no restore in real Flink has shown what happens",
-    heap=UNKNOWN,
+    backends=UNKNOWN,
     remedy="restore a copy of the savepoint in a test cluster, or keep the API",
     shown_by="o.a.f.runtime.state.v2.RegisteredKeyValueStateBackendMetaInfo",
 )
@@ -258,7 +250,7 @@ STATES_UNREAD = Rule(
     id="state-unread",
     change="a state file that is missing or damaged, of the savepoint or of that of the new job",
     effect="what it holds could not be checked",
-    heap=UNKNOWN,
+    backends=UNKNOWN,
     remedy="mend or fetch the file, and check again",
     shown_by="o.a.f.runtime.state.StateObject",
 )
@@ -269,7 +261,7 @@ IN_FLIGHT = Rule(
         "they are read by the serializers of the new job, and sent on in its graph: the job fails where types of records, or the "
         "operators around them, have changed"
     ),
-    heap=RISK,
+    backends=RISK,
     remedy="take a savepoint, which is aligned, and restore that",
     shown_by="o.a.f.runtime.checkpoint.channel.RecoveredChannelStateHandler",
 )
@@ -277,7 +269,7 @@ RAW_STATE = Rule(
     id="raw-state",
     change="raw state, which an operator writes and reads by itself",
     effect="no snapshot describes its bytes: the new operator must read what the old one wrote",
-    heap=RISK,
+    backends=RISK,
     remedy="make sure that the operator reads the bytes of its old version",
     shown_by="o.a.f.runtime.state.StateSnapshotContext",
 )
@@ -285,7 +277,7 @@ UNSEEN = Rule(
     id="unseen",
     change="what no comparison of types sees: sizes and gaps of windows, TTL durations, the code of functions",
     effect="the job goes on with the new ones, and nothing says so",
-    heap=FINE,
+    backends=FINE,
     remedy="compare these by hand",
     shown_by="window-size ttl-duration",
 )
@@ -293,7 +285,7 @@ KEY_SELECTOR_UNSEEN = Rule(
     id="key-selector-unseen",
     change="the key selector of an operator with keyed state: a savepoint has its keys and their type, not how they are made",
     effect="one that makes other keys of the same type never finds the old ones, and nothing says so",
-    heap=FINE,
+    backends=FINE,
     remedy="compare what both jobs give to keyBy",
     shown_by="key-values-change o.a.f.api.java.functions.KeySelector",
 )
@@ -304,7 +296,7 @@ BACKEND_NAME_UNSEEN = Rule(
         "2.x knows no backends `filesystem` and `jobmanager`, 1.x no factory `org.apache.flink.state.rocksdb…`: with such a name no task "
         "starts (ClassNotFoundException)"
     ),
-    heap=FINE,
+    backends=FINE,
     remedy="look at state.backend.type: `hashmap` and `rocksdb` are names in all versions",
     shown_by="config-backend-jobmanager config-backend-rocksdb-new-factory o.a.f.runtime.state.StateBackendLoader",
 )
@@ -315,7 +307,7 @@ CHANGELOG_UNSEEN = Rule(
         "with the changelog switched on, the first checkpoint of 2.x after a restore in the mode NO_CLAIM fails: `does not support "
         "enforcing a full snapshot`"
     ),
-    heap=FINE,
+    backends=FINE,
     remedy="look at state.changelog.enabled; restore in the mode CLAIM, or switch it on after a first checkpoint",
     shown_by="changelog-on o.a.f.state.changelog.ChangelogKeyedStateBackend",
 )

@@ -1,8 +1,8 @@
-"""Rules for types in general: composites, basic types, enums, own serializers; and the comparison that all families share.
+"""Rules for types in general: composites, basic types, enums, own serializers, case classes; what is compared alike in all families.
+
+A case class of the Scala API of Flink 1.x is compared by the number and the types of its fields.
 
 Flink: CompositeTypeSerializerSnapshot, SimpleTypeSerializerSnapshot, EnumSerializer$EnumSerializerSnapshot
-
-Rules for the Scala API of Flink 1.x: case classes are compared by the number and the types of their fields.
 """
 
 from __future__ import annotations
@@ -49,15 +49,14 @@ SETTING_CHANGED = Rule(
     id="serializer-setting-changed",
     change="a flag of a composite serializer, such as nulls in a list or kinds of rows",
     effect="the values are migrated",
-    verdict=Verdict.MIGRATION,
-    heap=FINE,
+    backends=FINE.but(verdict=Verdict.MIGRATION),
     shown_by="o.a.f.api.common.typeutils.CompositeTypeSerializerSnapshot",
 )
 ROW_NAMES = Rule(
     id="row-names",
     change="a Row, or an SQL row: names of fields, and what they mean, are not in the snapshot",
     effect="values stay by position: renamed, swapped or reinterpreted fields hold the values of others",
-    heap=RISK,
+    backends=RISK,
     remedy="compare the fields of the old and the new job by hand: they must stand in the same order",
     shown_by="row-names o.a.f.api.java.typeutils.runtime.RowSerializer",
 )
@@ -65,16 +64,14 @@ ENUM_CHANGED = Rule(
     id="enum-constants-added",
     change="constants of an enum added or reordered",
     effect="the values are the same",
-    verdict=Verdict.RECONFIGURED,
-    heap=FINE,
+    backends=FINE.but(verdict=Verdict.RECONFIGURED),
     shown_by="enum-add-middle enum-reorder enum-map-key-add enum-list-reorder pojo-field-enum-add",
 )
 ENUM_REMOVED = Rule(
     id="enum-constant-removed",
     change="a constant of an enum removed or renamed, even if no value uses it and no state is declared with it",
     effect="the whole operator fails when its state file is opened",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="Could not create a restore serializer for enum class",
     remedy="keep the constant in the enum",
     shown_by="enum-remove pojo-field-enum-remove o.a.f.api.common.typeutils.base.EnumSerializer",
@@ -83,8 +80,7 @@ CLASS_GONE = Rule(
     id="class-gone",
     change="a class that the savepoint names is not in the new job (removed, renamed or moved), declared or not",
     effect="the whole operator fails when its state file is opened",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="ClassNotFoundException",
     remedy="keep the class in the jar, under its old name; or drop the state from the savepoint with `DROP TABLE`",
     shown_by=(
@@ -102,7 +98,7 @@ CLASS_NEEDED = Rule(
     id="class-needed",
     change="a class that the savepoint names and no state of the new job does",
     effect="the operator fails when its state file is opened, if the class is not in the jar",
-    heap=RISK,
+    backends=RISK,
     remedy="check against the jar too: it shows whether the class is there",
     shown_by="state-removed-kryo-class-gone pojo-subclass-class-gone pojo-subclass-registered-gone pojo-remove-nested-class-gone",
 )
@@ -110,7 +106,7 @@ OWN_SERIALIZER = Rule(
     id="own-serializer",
     change="a serializer of the job's own, of the same class",
     effect="Flink compares the classes only: if the bytes that it reads have changed, it reads garbage and says nothing",
-    heap=RISK,
+    backends=RISK,
     remedy="make sure that the serializer reads the bytes of its old version",
     shown_by="own-serializer-same o.a.f.api.common.typeutils.SimpleTypeSerializerSnapshot",
 )
@@ -130,6 +126,23 @@ NULLABILITY_CHANGED = refused(
 
 # Names that a reader gives to fields; Flink does not record them.
 _UNRECORDED = frozenset({"names"})
+FIELDS_CHANGED = Rule(
+    id="scala-fields-changed",
+    change="a field of a Scala case class added, removed or retyped, with a default or not, nested or not",
+    effect="hashmap cannot build the old values with the new class; rocksdb refuses the state when it is declared",
+    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
+    flink="ArrayIndexOutOfBoundsException, argument type mismatch",
+    remedy="keep the case class, and give the state of the new one another name",
+    shown_by="scala-case-add-field scala-case-retype scala-case-nested-add",
+)
+FIELD_NAMES = Rule(
+    id="scala-field-names",
+    change="a Scala case class: names of fields are not in the snapshot",
+    effect="values stay by position: renamed or swapped fields hold the values of others",
+    backends=RISK,
+    remedy="compare the fields of the old and the new class by hand: they must stand in the same order",
+    shown_by="scala-case-rename-field",
+)
 
 
 def same_class(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
@@ -231,27 +244,6 @@ COMPARISONS: dict[type[Serializer], CompareAlike] = {
     RowSerializer: _compare_rows,
     RowDataSerializer: _compare_sql_rows,
 }
-
-
-FIELDS_CHANGED = Rule(
-    id="scala-fields-changed",
-    change="a field of a Scala case class added, removed or retyped, with a default or not, nested or not",
-    effect="hashmap cannot build the old values with the new class; rocksdb refuses the state when it is declared",
-    verdict=Verdict.INCOMPATIBLE,
-    heap=FAILS_RESTORE,
-    rocksdb=FAILS_REGISTER,
-    flink="ArrayIndexOutOfBoundsException, argument type mismatch",
-    remedy="keep the case class, and give the state of the new one another name",
-    shown_by="scala-case-add-field scala-case-retype scala-case-nested-add",
-)
-FIELD_NAMES = Rule(
-    id="scala-field-names",
-    change="a Scala case class: names of fields are not in the snapshot",
-    effect="values stay by position: renamed or swapped fields hold the values of others",
-    heap=RISK,
-    remedy="compare the fields of the old and the new class by hand: they must stand in the same order",
-    shown_by="scala-case-rename-field",
-)
 
 
 def compare_case_classes(

@@ -1,15 +1,11 @@
-"""Rules for what the code of a jar does not tell. A risk names it; the verdict stands unless the risk comes true.
+"""Rules for what types alone do not tell: what jars, plans and stateInfo files leave open, and what stored values decide.
 
-What a job declares is read from constant arguments of calls: see `readers/jars/declared/`.
+A risk names what a jar, a plan or a stateInfo file does not tell; the verdict stands unless the risk comes true. What a job declares is
+read from constant arguments of calls: see `readers/jars/declared/`.
 
-Rules for what a job plan or a stateInfo file does not tell. A risk names it; the verdict stands unless the risk comes true.
-
-Rules that a look at the first stored values decides: of both savepoints, where no snapshot describes a class.
-
-A class is compared with itself by the objects that both jobs wrote: if no list of fields fits them all, it has changed. That a
-restore fails is said only if no list of fields that fits the new objects can read the old ones.
-
-Rules that stored values decide: only a check with `--values` reads any.
+A look at the first stored values of both savepoints decides where no snapshot describes a class. It is compared with itself by the
+objects that both jobs wrote: if no list of fields fits them all, it has changed. That a restore fails is said only if no list of fields
+that fits the new objects can read the old ones. The rules `values-…` are for a check with `--values`, which reads all values.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ GRAPH_UNSEEN = Rule(
     id="jar-graph-unseen",
     change="operators, their ids and max parallelism, where the job is compared with its jar alone",
     effect="an operator that the new job lacks, under another uid or with another max parallelism, fails the restore",
-    heap=RISK,
+    backends=RISK,
     remedy="compare with a savepoint of the new job, started once, or with its plan too",
     shown_by="uid-changed maxpar-down op-removed",
 )
@@ -28,7 +24,7 @@ UID_UNSEEN = Rule(
     id="jar-uid-unseen",
     change="no text of the jar is the uid of the operator",
     effect="its uid comes from elsewhere, or was changed, or it has none; a changed one fails the restore",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="look for the uid in the code; compare with a savepoint of the new job, started once",
     shown_by="uid-changed filesink-uid uid-none-to-uid",
 )
@@ -36,7 +32,7 @@ TYPE_UNTOLD = Rule(
     id="jar-type-untold",
     change="the code gives a type in a way that is not told without running it",
     effect="the type is taken for unchanged, with the classes as they are in the jar",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="compare with a savepoint of the new job, started once",
     shown_by="scala-case-same o.a.f.api.common.typeinfo.TypeInfoFactory",
 )
@@ -44,7 +40,7 @@ KEY_UNTOLD = Rule(
     id="jar-key-untold",
     change="the code has keys whose types it does not tell, or of other types than those of the savepoint",
     effect="its keys are taken for unchanged; others fail the restore",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="give `keyBy` the type of the keys; compare with a savepoint of the new job, started once",
     shown_by="key-long-to-int key-tuple-arity o.a.f.api.java.functions.KeySelector",
 )
@@ -52,7 +48,7 @@ DECLARATION_UNSEEN = Rule(
     id="jar-declaration-unseen",
     change="no call of the jar declares the state",
     effect="it is taken for unchanged, with the classes as they are in the jar",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="compare with a savepoint of the new job, started once",
     shown_by="window-reduce-to-list sql-add-agg cep-pattern-changed",
 )
@@ -60,7 +56,7 @@ DECLARATIONS_DIFFER = Rule(
     id="jar-declarations-differ",
     change="several calls of the jar declare states of one name with other types",
     effect="the one that fits the savepoint is taken for that of this operator",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="compare with a savepoint of the new job, started once",
     shown_by="o.a.f.api.common.state.StateDescriptor",
 )
@@ -68,7 +64,7 @@ NAME_GONE = Rule(
     id="jar-name-gone",
     change="the jar declares other states of the operator, and no text in it is the name of this one",
     effect="it is taken for a state that the new job does not declare",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="look whether the code builds the name from parts",
     shown_by="state-removed state-renamed",
 )
@@ -76,7 +72,7 @@ QUERY_READ = Rule(
     id="jar-query-read",
     change="the accumulators of a GROUP BY do not fit the one query with aggregates among the texts of the jar",
     effect="it is taken for the query of this operator",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="compare with a savepoint of the new job, started once",
     shown_by="sql-add-agg sql-remove-agg",
 )
@@ -87,8 +83,7 @@ VALUES_MISFIT = Rule(
         "does not describe, has other fields"
     ),
     effect="hashmap decodes all values when it restores, and fails; rocksdb fails when the value is read first, or reads garbage",
-    heap=FAILS_RESTORE,
-    rocksdb=UNREADABLE_ACCESS,
+    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="KryoException, IndexOutOfBoundsException, EOFException",
     remedy="keep the class as it was, or make it a POJO and write the state anew before the change",
     shown_by="kryo-add-field pojo-list-of-pojo-add-field pojo-subclass-add-field",
@@ -97,7 +92,7 @@ VALUES_LEFT_OVER = Rule(
     id="jar-values-left-over",
     change="the first stored values go on where the classes of the jar end: a class that Kryo writes lost its last fields, by their names",
     effect="Flink passes over the bytes that are left: the values of these fields are dropped, and nothing says so",
-    heap=LOSES,
+    backends=LOSES,
     remedy="keep the fields, or make it a POJO and write the state anew before the change",
     shown_by="kryo-remove-last-field com.esotericsoftware.kryo.serializers.FieldSerializer",
 )
@@ -105,7 +100,7 @@ CLASS_UNSEEN = Rule(
     id="jar-class-unseen",
     change="a class that the savepoint names is in none of the jars, nor is any other class of its package",
     effect="whether the job has it cannot be told; without it the whole operator fails when its state file is opened",
-    heap=UNKNOWN,
+    backends=UNKNOWN,
     remedy="compare with the jars that the job needs too, with --against for each",
     shown_by="pojo-class-renamed o.a.f.util.FlinkUserCodeClassLoaders",
 )
@@ -113,7 +108,7 @@ CODE_UNREAD = Rule(
     id="jar-code-unread",
     change="code of the jar that is damaged, or longer than what is looked at",
     effect="what it declares is not known",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="compare with a savepoint of the new job, started once",
     shown_by="o.a.f.util.FlinkUserCodeClassLoaders",
 )
@@ -123,7 +118,7 @@ OPERATOR_UNLISTED = Rule(
     id="plan-operator-unlisted",
     change="an operator with state that the plan, or the stateInfo file, does not list",
     effect="a plan has the ids of the heads of chains only; if the new job lacks the operator, the restore fails",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="compare with a savepoint of the new job, started once",
     shown_by="uid-changed op-removed o.a.f.runtime.jobgraph.jsonplan.JsonPlanGenerator",
 )
@@ -131,7 +126,7 @@ TYPES_BY_NAME = Rule(
     id="state-info-names",
     change="a stateInfo file has the names of types, and not the fields of their classes",
     effect="a type of the same name is taken for unchanged; a field that was added, removed or retyped would not be seen",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="compare with a savepoint of the new job, or with its jar too",
     shown_by="pojo-retype-int-long pojo-remove-field",
 )
@@ -139,7 +134,7 @@ TYPE_UNKNOWN = Rule(
     id="state-info-type",
     change="the stateInfo file has another type, which is not known by its name alone",
     effect="a type that does not fit fails the restore, or migrates the values",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="compare with a savepoint of the new job, or with its jar too",
     shown_by="pojo-retype-long-string kind-value-to-list",
 )
@@ -148,7 +143,7 @@ STATES_UNSEEN = Rule(
     id="plan-states-unseen",
     change="the states of the new job, which a plan does not tell",
     effect="they are taken for unchanged; a class or a type that has changed fails the restore, or loses values",
-    heap=DOUBT,
+    backends=DOUBT,
     remedy="compare with a savepoint of the new job, or with its jar too",
     shown_by="pojo-retype-int-long state-renamed o.a.f.runtime.jobgraph.jsonplan.JsonPlanGenerator",
 )
@@ -160,8 +155,7 @@ KRYO_FIELDS = Rule(
     id="sample-kryo-fields",
     change="a class that Kryo writes: the objects of the new job have other fields, and those of the savepoint end too early for them",
     effect="Flink says nothing; hashmap decodes all values when it restores, and fails; rocksdb fails when the value is read first",
-    heap=FAILS_RESTORE,
-    rocksdb=UNREADABLE_ACCESS,
+    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="KryoException, IndexOutOfBoundsException, EOFException",
     remedy=_KEEP,
     shown_by="kryo-add-field kryo-remove-first-field pojo-list-of-pojo-add-field com.esotericsoftware.kryo.serializers.FieldSerializer",
@@ -170,8 +164,7 @@ KRYO_CLASS_GONE = Rule(
     id="sample-kryo-class-gone",
     change="objects of a class that Kryo wrote with its name, as one that implements the type of the state, and that no jar has",
     effect="without the class hashmap fails when it restores, rocksdb when the value is read first",
-    heap=FAILS_RESTORE,
-    rocksdb=UNREADABLE_ACCESS,
+    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="KryoException: Unable to find class",
     remedy="keep the class in the jar",
     shown_by="kryo-implementation-gone com.esotericsoftware.kryo.util.DefaultClassResolver",
@@ -183,8 +176,7 @@ SUBCLASS_FIELDS = Rule(
         "the old fields are nowhere recorded, so its objects are read by the new class, and end too early: hashmap fails when it "
         "restores, rocksdb when the value is read first"
     ),
-    heap=FAILS_RESTORE,
-    rocksdb=UNREADABLE_ACCESS,
+    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="EOFException",
     remedy="keep the subclass as it was; or register it in the old job, and take another savepoint, which lists its fields",
     shown_by="pojo-subclass-add-field o.a.f.api.java.typeutils.runtime.PojoSerializer",
@@ -193,8 +185,7 @@ SUBCLASS_GONE = Rule(
     id="sample-subclass-gone",
     change="a stored subclass of a POJO that no snapshot lists, and that the new job does not have or never stored",
     effect="without the class hashmap fails when it restores, rocksdb when the value is read first",
-    heap=FAILS_RESTORE,
-    rocksdb=UNREADABLE_ACCESS,
+    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="Cannot find class",
     remedy="keep the class in the jar",
     shown_by="pojo-subclass-class-gone o.a.f.api.java.typeutils.runtime.PojoSerializer",
@@ -203,7 +194,7 @@ CEP_STAGE = Rule(
     id="sample-cep-stage",
     change="a CEP pattern that begins with another stage: partial matches of the savepoint wait in one that the new job's never name",
     effect="the job fails when it reads its first partial match",
-    heap=UNREADABLE_ACCESS,
+    backends=UNREADABLE_ACCESS,
     flink="State … does not exist in the NFA",
     remedy="keep the names of all stages while partial matches are stored",
     shown_by="cep-pattern-changed o.a.f.cep.nfa.NFA",
@@ -219,14 +210,14 @@ SAME = Rule(
     id="values-same",
     change="1.x → 2.x: each stored object of Kryo 2 is the same object to Kryo 5, to its last byte",
     effect="the values are the same",
-    heap=FINE,
+    backends=FINE,
     shown_by="kryo-type-object kryo-type-optional kryo-in-list",
 )
 LOST = Rule(
     id="values-lost",
     change="1.x → 2.x: a stored object of Kryo 2 has fewer elements to Kryo 5, which leaves bytes unread",
     effect="elements are lost; no error is raised",
-    heap=LOSES,
+    backends=LOSES,
     remedy=_CONVERT,
     shown_by="kryo-type-arraylist kryo-type-linkedlist kryo-type-hashmap",
 )
@@ -234,7 +225,7 @@ GARBAGE = Rule(
     id="values-garbage",
     change="1.x → 2.x: a stored object of Kryo 2 is another object to Kryo 5",
     effect="other values are read, also in fields behind it; no error is raised",
-    heap=LOSES,
+    backends=LOSES,
     remedy=_CONVERT,
     shown_by="kryo-type-bitset kryo-final-boxed pojo-duration-field",
 )
@@ -242,8 +233,7 @@ UNREADABLE = Rule(
     id="values-unreadable",
     change="1.x → 2.x: a stored object of Kryo 2 cannot be read by Kryo 5",
     effect="hashmap fails at restore, rocksdb when the value is read first",
-    heap=FAILS_RESTORE,
-    rocksdb=UNREADABLE_ACCESS,
+    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="KryoException, EOFException: Buffer underflow, DateTimeException, IndexOutOfBoundsException",
     remedy=_CONVERT,
     shown_by="kryo-type-uuid kryo-type-locale kryo-type-duration",
@@ -252,8 +242,7 @@ DAMAGED = Rule(
     id="values-damaged",
     change="the bytes of a stored value contradict its serializer",
     effect="hashmap decodes all values when it restores, and fails; rocksdb fails when the value is read first",
-    heap=FAILS_RESTORE,
-    rocksdb=UNREADABLE_ACCESS,
+    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="EOFException",
     remedy="DELETE the entry with `savepointdb write`, or take the state from an older savepoint",
     shown_by="o.a.f.runtime.state.heap.HeapSavepointRestoreOperation",
@@ -262,7 +251,7 @@ UNREAD = Rule(
     id="values-unread",
     change="stored values of classes whose fields are not known here",
     effect="whether they can be read is not told by this check",
-    heap=RISK,
+    backends=RISK,
     remedy="give the jar of the old job, or describe the classes in a stateInfo file",
     shown_by="kryo-many-fields kryo-serializer-upgrade",
 )

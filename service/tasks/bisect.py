@@ -1,21 +1,9 @@
-"""The checkpoints of a job and a query → the first checkpoint for which the query returns a row.
-
-Reading order:
-
-    search.py     which checkpoint to ask next
-    singlerows.py queries that have a row for every checkpoint
-    bisection.py  the checkpoints of one job; each question and its answer
-
-Queries that have a row whatever a checkpoint holds, such as `SELECT count(*) FROM t`: they tell no checkpoint from another.
-
-Which of some places in a row is the first one with an answer, found with few questions.
+"""The checkpoints of a job and a query → the first checkpoint for which the query returns a row, found with few questions.
 
 The newest place is asked first: if it has no answer, nothing is looked for. After that each question halves the places that may
 be the first one. Once a place has an answer, all later ones are taken to have one, too. A place that cannot be asked costs a
 question and is left out; the next one to the middle takes its turn. So `ceil(log2(places)) + 1` questions are enough, and one
 more for each place that cannot be asked.
-
-The checkpoints of one job, asked one query: the first one for which it returns a row.
 
 | a checkpoint | is |
 |---|---|
@@ -24,6 +12,7 @@ The checkpoints of one job, asked one query: the first one for which it returns 
 | is gone or broken | left out and named |
 
 A query that fails for another reason ends the search: an answer that is not known must not decide.
+A query that has a row whatever a checkpoint holds, such as `SELECT count(*) FROM t`, tells no checkpoint from another: it is refused.
 """
 
 from __future__ import annotations
@@ -60,30 +49,15 @@ WARNING = (
 )
 # Aggregates of DuckDB whose names sqlglot does not know.
 _AGGREGATES = frozenset(
-    {
-        *(
-            "arg_max_null",
-            "arg_max_nulls_last",
-            "arg_min_null",
-            "arg_min_nulls_last",
-            "bitstring_agg",
-            "count_star",
-            "entropy",
-        ),
-        *(
-            "favg",
-            "fsum",
-            "histogram",
-            "histogram_exact",
-            "kahan_sum",
-            "kurtosis_pop",
-            "mad",
-            "mean",
-            "product",
-        ),
-        *("reservoir_quantile", "sem", "sum_no_overflow", "sumkahan"),
-    }
-)
+    (
+        "arg_max_null", "arg_max_nulls_last", "arg_min_null", "arg_min_nulls_last", "bitstring_agg", "count_star", "entropy",
+        "favg", "fsum", "histogram", "histogram_exact", "kahan_sum", "kurtosis_pop", "mad", "mean", "product",
+        "reservoir_quantile", "sem", "sum_no_overflow", "sumkahan",
+    )
+)  # fmt: skip
+ROWS_KEPT = 10
+_CHECKPOINT = re.compile(r"chk-(\d{1,18})")
+_MOST_DIGITS = 19
 
 
 def always_has_a_row(sql: str) -> bool:
@@ -199,9 +173,6 @@ def search_all(places: int, ask: Ask) -> Found:
 
 def _last_false(answers: Sequence[bool | None]) -> int | None:
     return next((place for place in reversed(range(len(answers))) if answers[place] is False), None)
-
-
-ROWS_KEPT = 10
 
 
 class Reply(StrEnum):
@@ -533,10 +504,6 @@ def _none_can_be_read(questions: Sequence[Question]) -> QueryError:
     if len(questions) > 1:
         newest.hint = f"none of {len(questions)} checkpoints can be read; this is the reason of the newest"
     return newest
-
-
-_CHECKPOINT = re.compile(r"chk-(\d{1,18})")
-_MOST_DIGITS = 19
 
 
 def _title(job: Job) -> str:

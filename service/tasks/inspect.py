@@ -1,9 +1,4 @@
-"""Inspect: the operators and states of a savepoint.
-
-inspect.py  the request, the outcome, and what runs it
-
-The operators and states of savepoints: types, sizes, states that do not decode, and files that are missing.
-"""
+"""Inspect: the operators and states of savepoints: types, sizes, states that do not decode, and files that are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The use cases that every door offers, one line each: to add one, write its package and add its line to `TASKS`.
+"""The use cases that every door offers, one line each: to add one, write its module or package, and add its line to `TASKS`.
 
 The table holds names, import paths and phrases only: the command line lists the use cases before it loads any of them.
 """

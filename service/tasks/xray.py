@@ -1,8 +1,4 @@
-"""How much state a savepoint has, where it is, and how much of it is garbage.
-
-xray.py  the request, the outcome, and what runs it
-
-X-ray: how much state a savepoint has, where it is, and how much of it is garbage.
+"""X-ray: how much state a savepoint has, where it is, and how much of it is garbage.
 
 The outcome has the tables `xray`, `xray_keys`, `xray_largest` and `xray_orphan_timers` (docs/reference/tables.md). All but the first read
 every keyed entry once; `quick` leaves them out.

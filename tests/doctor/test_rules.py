@@ -28,6 +28,6 @@ def test_a_rule_has_evidence(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.id)
 def test_a_rule_fails_at_a_stage_or_not_at_all(rule: Rule) -> None:
-    for effect in (rule.heap, rule.effect_in(heap=False)):
+    for effect in (rule.backends.heap, rule.effect_in(heap=False)):
         assert (effect.severity is Severity.FAILS) == (effect.stage is not None)
         assert rule.remedy or effect.severity is Severity.FINE

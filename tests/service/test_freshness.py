@@ -14,7 +14,7 @@ import pytest
 import trino.dbapi
 from fastapi import FastAPI
 
-from catalog import Catalog, discovery, roots
+from catalog import Catalog, roots
 from catalog.catalog import Root
 from catalog.roots import DiscoveredSavepoint
 from readers import StorageOptions
@@ -280,13 +280,14 @@ def test_all_of_a_query_reads_one_checkpoint_though_another_comes_while_it_is_pl
     job: Path, ask_of: Callable[[Catalog], Asker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
+    found = roots.find_savepoints
 
     def find_savepoints(path: str, options: StorageOptions) -> Iterator[DiscoveredSavepoint]:
         nonlocal looks
         looks += 1
         if looks == 3:
             put(job, 2)
-        return discovery.find_savepoints(path, options)
+        return found(path, options)
 
     monkeypatch.setattr(roots, "find_savepoints", find_savepoints)
     asker = ask_of(Catalog([Root(path=str(job))], rescan_after_s=0))

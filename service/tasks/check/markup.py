@@ -1,10 +1,8 @@
-"""Findings → HTML: one file without scripts that loads nothing, or a part of a notebook.
+"""Findings → HTML, one file without scripts that loads nothing or a part of a notebook; and XML as JUnit writes it, which CI systems show.
 
 Names and messages come from savepoints, and anybody may have written those: all of them are escaped.
 
-Findings → XML as JUnit writes it, which CI systems show as tests.
-
-| here | there |
+| here | in XML |
 |---|---|
 | report, so one backend | `testsuite` |
 | state; operator or savepoint that has a verdict of its own | `testcase` |
@@ -34,6 +32,42 @@ from service.tasks.check.findings import (
     title_of,
     weight,
 )
+
+_PAGE_STYLE = """
+:root{color-scheme:light dark}
+body{margin:0;background:Canvas;color:CanvasText;font:15px/1.5 system-ui,sans-serif}
+main{max-width:70rem;margin:0 auto;padding:1rem}
+"""
+_STYLE = """
+.savepointdb-check{--bad:#a3211a;--bad-ground:#fdf0ef;--warn:#7d4b00;--warn-ground:#fdf6e7;--good:#1b6b3d;--good-ground:#eaf6ef;
+--note:#57606a;--line:#d0d7de;overflow-wrap:anywhere}
+@media (prefers-color-scheme:dark){.savepointdb-check{--bad:#ff9289;--bad-ground:#33201f;--warn:#f0bd63;--warn-ground:#322a1b;
+--good:#6fcf97;--good-ground:#1b2c22;--note:#9ba7b4;--line:#3a434e}}
+.savepointdb-check dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem;margin:.5rem 0}
+.savepointdb-check dt{color:var(--note)}
+.savepointdb-check dd{margin:0}
+.savepointdb-check ul{list-style:none;padding-left:1.2rem;margin:.3rem 0}
+.savepointdb-check li{margin:.3rem 0}
+.savepointdb-check p{margin:.15rem 0}
+.savepointdb-check summary{cursor:pointer}
+.savepointdb-check .note{color:var(--note);font-size:.9em}
+.savepointdb-check .todo{border:1px solid var(--line);border-radius:6px;padding:.6rem .8rem;margin:.6rem 0}
+.savepointdb-check .badge{display:inline-block;min-width:4.4rem;text-align:center;border-radius:4px;
+padding:0 .4rem;font-size:.8em;font-weight:600}
+.savepointdb-check .badge.fails,.savepointdb-check .badge.loses{color:var(--bad);background:var(--bad-ground)}
+.savepointdb-check .badge.unknown,.savepointdb-check .badge.doubt,
+.savepointdb-check .badge.risk{color:var(--warn);background:var(--warn-ground)}
+.savepointdb-check .badge.fine{color:var(--good);background:var(--good-ground)}
+.savepointdb-check .finding{border-left:3px solid var(--warn);padding:.2rem .8rem;margin:.4rem 0}
+.savepointdb-check .finding.fails,.savepointdb-check .finding.loses{border-color:var(--bad)}
+.savepointdb-check .remedy{font-weight:600}
+"""
+_BAD = {
+    Severity.FAILS: "failure",
+    Severity.LOSES: "failure",
+    Severity.UNKNOWN: "error",
+    Severity.DOUBT: "error",
+}
 
 
 def html_page(findings: Findings) -> str:
@@ -114,45 +148,6 @@ def _badge(severity: Severity) -> str:
 
 def _text(text: str) -> str:
     return escape(printable(text))
-
-
-_PAGE_STYLE = """
-:root{color-scheme:light dark}
-body{margin:0;background:Canvas;color:CanvasText;font:15px/1.5 system-ui,sans-serif}
-main{max-width:70rem;margin:0 auto;padding:1rem}
-"""
-_STYLE = """
-.savepointdb-check{--bad:#a3211a;--bad-ground:#fdf0ef;--warn:#7d4b00;--warn-ground:#fdf6e7;--good:#1b6b3d;--good-ground:#eaf6ef;
---note:#57606a;--line:#d0d7de;overflow-wrap:anywhere}
-@media (prefers-color-scheme:dark){.savepointdb-check{--bad:#ff9289;--bad-ground:#33201f;--warn:#f0bd63;--warn-ground:#322a1b;
---good:#6fcf97;--good-ground:#1b2c22;--note:#9ba7b4;--line:#3a434e}}
-.savepointdb-check dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem;margin:.5rem 0}
-.savepointdb-check dt{color:var(--note)}
-.savepointdb-check dd{margin:0}
-.savepointdb-check ul{list-style:none;padding-left:1.2rem;margin:.3rem 0}
-.savepointdb-check li{margin:.3rem 0}
-.savepointdb-check p{margin:.15rem 0}
-.savepointdb-check summary{cursor:pointer}
-.savepointdb-check .note{color:var(--note);font-size:.9em}
-.savepointdb-check .todo{border:1px solid var(--line);border-radius:6px;padding:.6rem .8rem;margin:.6rem 0}
-.savepointdb-check .badge{display:inline-block;min-width:4.4rem;text-align:center;border-radius:4px;
-padding:0 .4rem;font-size:.8em;font-weight:600}
-.savepointdb-check .badge.fails,.savepointdb-check .badge.loses{color:var(--bad);background:var(--bad-ground)}
-.savepointdb-check .badge.unknown,.savepointdb-check .badge.doubt,
-.savepointdb-check .badge.risk{color:var(--warn);background:var(--warn-ground)}
-.savepointdb-check .badge.fine{color:var(--good);background:var(--good-ground)}
-.savepointdb-check .finding{border-left:3px solid var(--warn);padding:.2rem .8rem;margin:.4rem 0}
-.savepointdb-check .finding.fails,.savepointdb-check .finding.loses{border-color:var(--bad)}
-.savepointdb-check .remedy{font-weight:600}
-"""
-
-
-_BAD = {
-    Severity.FAILS: "failure",
-    Severity.LOSES: "failure",
-    Severity.UNKNOWN: "error",
-    Severity.DOUBT: "error",
-}
 
 
 def junit_text(findings: Findings) -> str:

@@ -89,7 +89,9 @@ class Checks:
         # They are looked up on the disk.
         database, against = await to_thread.run_sync(databases)
         try:
-            found = await self._in_turn(database, against, request, jar, jar_name)
+            found = await self._in_turn(
+                lambda ending: self._reported(database, against, request, jar, jar_name, ending)
+            )
         except QueryError as error:
             self._notify("", error.code)
             raise
@@ -99,14 +101,7 @@ class Checks:
         self._notify(found.report["outcome"], "")
         return found
 
-    async def _in_turn(
-        self,
-        database: Database,
-        against: tuple[Database, ...],
-        request: CheckRequest,
-        jar: bytes | None,
-        jar_name: str,
-    ) -> ToldFindings:
+    async def _in_turn(self, check: Callable[[_Ending], ToldFindings]) -> ToldFindings:
         limits = self._settings.checks
         if self._open >= limits.running + limits.queued:
             raise TooManyChecksError("too many checks wait", retry_after_s=_RETRY_AFTER_S)
@@ -115,11 +110,7 @@ class Checks:
         try:
             ending = _Ending()
             # Not the threads of other calls, which would wait behind checks.
-            return await found_in_thread(
-                lambda: self._reported(database, against, request, jar, jar_name, ending),
-                ending.end,
-                self._limiter,
-            )
+            return await found_in_thread(lambda: check(ending), ending.end, self._limiter)
         finally:
             self._open -= 1
 

@@ -1,7 +1,4 @@
-"""What a check is asked; a savepoint, and what it is compared with → findings.
-
-The check that ends a write: what a restore does with the new savepoint.
-"""
+"""What a check is asked; a savepoint, and what it is compared with → findings. `checked`: the check that ends a write."""
 
 from __future__ import annotations
 
@@ -34,6 +31,14 @@ AUTO, BOTH = "auto", "both"
 _SAMPLE, _ALL = "sample", "all"
 _LONGEST_VERSION = 50
 _LONGEST_PATH = 4_096
+_NEWEST_1 = "1.20.3"
+_FIRST_METADATA_OF_2 = 5
+# Of a state each: a report is for people.
+_MOST_FINDINGS = 100
+_SHOWN = 10
+_OF_A_FINDING = ("operator", "state", "rule", "message", "remedy")
+# What a person has to know before a restore; a risk is in a savepoint that Flink wrote as well.
+_TOLD = frozenset({Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT})
 
 # The name of a state, and how many of its entries were read.
 Note = Callable[[str, int], None]
@@ -159,34 +164,6 @@ def _named(report: CheckReport, uids: Mapping[str, str]) -> CheckReport:
     )
 
 
-TASK = Task(
-    request=CheckRequest,
-    run=run,
-    documents={
-        "html": Document(suffixes=("html", "htm"), text=html_page),
-        "junit": Document(suffixes=("xml",), text=junit_text),
-    },
-    # Other codes would say that it restores, or fails.
-    exits=Exits(
-        failed=BAD_INPUT,
-        wrong_usage=BAD_INPUT,
-        unreadable=BAD_INPUT,
-        unexpected=CANNOT_BE_TOLD,
-        answers=frozenset(range(BAD_INPUT)),
-    ),
-    is_apart=True,
-)
-
-
-_NEWEST_1 = "1.20.3"
-_FIRST_METADATA_OF_2 = 5
-# Of a state each: a report is for people.
-_MOST_FINDINGS = 100
-_SHOWN = 10
-# What a person has to know before a restore; a risk is in a savepoint that Flink wrote as well.
-_TOLD = frozenset({Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenCheck:
     """What a restore does with a new savepoint.
@@ -221,14 +198,7 @@ class WrittenCheck:
             "headline": self.headline,
             "advice": self.advice,
             "findings": [
-                {
-                    "severity": one.severity.value,
-                    "operator": one.operator,
-                    "state": one.state,
-                    "rule": one.rule,
-                    "message": one.message,
-                    "remedy": one.remedy,
-                }
+                {"severity": one.severity.value} | {name: getattr(one, name) for name in _OF_A_FINDING}
                 for one in self.findings[:_MOST_FINDINGS]
             ],
         }
@@ -294,3 +264,22 @@ def check_lines(check: WrittenCheck | None, target: str | None) -> Iterator[str]
         yield f"  … and {len(told) - _SHOWN:,} more"
     yield f"  {check.advice}"
     yield f"after that: flink run -s {shlex.quote(place)} …"
+
+
+TASK = Task(
+    request=CheckRequest,
+    run=run,
+    documents={
+        "html": Document(suffixes=("html", "htm"), text=html_page),
+        "junit": Document(suffixes=("xml",), text=junit_text),
+    },
+    # Other codes would say that it restores, or fails.
+    exits=Exits(
+        failed=BAD_INPUT,
+        wrong_usage=BAD_INPUT,
+        unreadable=BAD_INPUT,
+        unexpected=CANNOT_BE_TOLD,
+        answers=frozenset(range(BAD_INPUT)),
+    ),
+    is_apart=True,
+)

@@ -9,10 +9,8 @@
 
 Of each state three rows stand below it: `+` was added, `-` was removed, `~` was changed.
 
-The rows of one key that differ between two savepoints, over all states and timers.
-
-The key is a text, parsed as the key type of each operator, as `savepointdb lookup` does it. Only the key group of the key is read, if
-the hash of the key type is known.
+`compared_key`: the rows of one key that differ, over all states and timers. The key is a text, parsed as the key type of each
+operator, as `savepointdb lookup` does it. Only the key group of the key is read, if the hash of the key type is known.
 """
 
 from __future__ import annotations
@@ -44,6 +42,18 @@ _OFFSETS_SHOWN = 40
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _SEVERITIES = {"removed": 1, "added": 2, "changed": 3}
 _UNKNOWN = "UNKNOWN"
+_OFFSETS = ("operator", "topic", "partition", "before", "after")
+_BRIEF = ("change", "added", "removed", "changed", "rows_before", "rows_after", "error")
+KEY_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("operator", "state", "kind", "change", "namespace", "map_key")),
+        ("list_index", pa.int32()),
+        ("value_before", pa.string()),
+        ("value_after", pa.string()),
+    ]
+)
+KEY_JSON = frozenset({"namespace", "map_key", "value_before", "value_after"})
+_TIMESTAMP = "timestamp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,22 +455,6 @@ def _offset_lines(comparison: Comparison) -> Iterator[str]:
         yield f"{_INDENT}and {len(comparison.offsets) - _OFFSETS_SHOWN} more"
 
 
-_OFFSETS = ("operator", "topic", "partition", "before", "after")
-_BRIEF = ("change", "added", "removed", "changed", "rows_before", "rows_after", "error")
-
-
-KEY_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("operator", "state", "kind", "change", "namespace", "map_key")),
-        ("list_index", pa.int32()),
-        ("value_before", pa.string()),
-        ("value_after", pa.string()),
-    ]
-)
-KEY_JSON = frozenset({"namespace", "map_key", "value_before", "value_after"})
-_TIMESTAMP = "timestamp"
-
-
 def states_of_keys(before: Database, after: Database) -> list[KeyedState]:
     """Return the keyed states of two databases: of those that both have, that of the later one.
 
@@ -538,15 +532,6 @@ def _answer(state: KeyedState, batch: pa.RecordBatch) -> pa.RecordBatch:
         if "list_index" in names
         else pa.nulls(batch.num_rows, pa.int32())
     )
-    arrays = [
-        repeated(state.operator),
-        repeated(state.state),
-        repeated(state.kind),
-        change,
-        column("namespace"),
-        column("map_key"),
-        index,
-        before,
-        after,
-    ]
+    texts = map(repeated, (state.operator, state.state, state.kind))
+    arrays = [*texts, change, column("namespace"), column("map_key"), index, before, after]
     return pa.RecordBatch.from_arrays(arrays, schema=KEY_SCHEMA)
