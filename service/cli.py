@@ -185,9 +185,8 @@ def _commands() -> Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], N
 
 def _load_arrow() -> None:
     if "pandas" not in sys.modules:
-        arrow = import_module("service.base.machine")
-        arrow.load_without_pandas()
-        arrow.load_parts_later()
+        machine.load_without_pandas()
+        machine.load_parts_later()
 
 
 def parser_of(only: str | None = None) -> argparse.ArgumentParser:

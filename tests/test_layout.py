@@ -99,13 +99,13 @@ FLOORS = {
         ("cli",),
     ),
     "service.base": (
-        ("version", "process", "rowgroups"),
+        ("version", "machine", "waiting", "rowgroups"),
         ("errors", "settings"),
         ("catalogtables", "hosts", "principal", "restorecheck"),
     ),
     "service.query": (
-        ("sql",),
         ("encode",),
+        ("sql",),
         ("engines",),
         ("running",),
         ("serving",),

@@ -55,7 +55,6 @@ LATE_MODULES = (
     "readers.snapshots",
     "service.query.engines.duckdb.cached",
     "service.query.engines.duckdb.tables",
-    "service.query.sql.translation",
     "service.query.sql.syntax",
     "service.query.sql.translation",
     # `savepointdb lookup` scans, and needs no SQL.

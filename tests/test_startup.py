@@ -14,7 +14,7 @@ SAVEPOINT = DATA / "flink/2.3.0/wordcount-rocksdb-checkpoint-incremental/checkpo
 SCRIPT = """
 import json, sys
 from service import cli
-assert cli.main(["query", sys.argv[1], "--savepoint", sys.argv[2]]) == 0
+assert cli.main(sys.argv[1:]) == 0
 print(json.dumps(sorted(sys.modules)))
 """
 HEAVY = {"numba", "pandas", "fastapi", "uvicorn", "pydantic", "polars", "pyspark", "boto3", "prompt_toolkit"}
@@ -63,7 +63,7 @@ NOT_WITHOUT_A_TABLE = (
 
 
 def test_a_lookup_loads_what_the_savepoint_has_and_nothing_else() -> None:
-    loaded = loaded_by("SELECT value FROM aggregate__count WHERE key = 'key_521'")
+    loaded = loaded_by_query("SELECT value FROM aggregate__count WHERE key = 'key_521'")
 
     assert HEAVY & set(loaded) == set()
     assert among(loaded, NOT_FOR_A_LOOKUP) == []
@@ -71,16 +71,27 @@ def test_a_lookup_loads_what_the_savepoint_has_and_nothing_else() -> None:
 
 
 def test_a_statement_without_a_table_loads_nothing_that_reads_state() -> None:
-    loaded = loaded_by("SELECT 1")
+    loaded = loaded_by_query("SELECT 1")
 
     assert HEAVY & set(loaded) == set()
     assert among(loaded, (*(set(NOT_FOR_A_LOOKUP) - FOR_AN_ENGINE), *NOT_WITHOUT_A_TABLE)) == []
 
 
-def loaded_by(statement: str) -> list[str]:
-    """The modules that a process has loaded when it has answered a statement."""
+def test_the_command_lookup_loads_no_sql() -> None:
+    loaded = loaded_by("lookup", str(SAVEPOINT), "key_521")
+
+    assert HEAVY & set(loaded) == set()
+    assert among(loaded, ("duckdb", "sqlglot", "service.query.sql", "service.query.running")) == []
+
+
+def loaded_by_query(statement: str) -> list[str]:
+    return loaded_by("query", str(SAVEPOINT), statement)
+
+
+def loaded_by(*arguments: str) -> list[str]:
+    """The modules that a process has loaded when it has run a command."""
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, statement, str(SAVEPOINT)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=True
     )
     loaded: list[str] = json.loads(run.stdout.splitlines()[-1])
     return loaded
@@ -108,7 +119,7 @@ def test_parts_of_arrow_that_are_loaded_later_have_their_own_modules() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are listed by Linux")
 def test_numpy_starts_no_threads() -> None:
     program = (
-        "import os, sys; from service import cli; from service.base.machine import machine; assert 'numpy' not in sys.modules; "
+        "import os, sys; from service import cli; from service.base import machine; assert 'numpy' not in sys.modules; "
         "machine.keep_algebra_to_one_thread(); import numpy; print(len(os.listdir('/proc/self/task')))"
     )
 

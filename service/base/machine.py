@@ -1,5 +1,6 @@
-"""Memory and cores that this process may use: the smallest of what the machine, its cgroups and its affinity allow.
+"""This process and the machine under it: memory and cores, the parts of Arrow that it loads, files that it writes whole.
 
+A process may use the smallest of what the machine, its cgroups and its affinity allow.
 A container is a cgroup: the system calls that count memory and processors report those of the host. Limits are in files
 below `/sys/fs/cgroup`, in the folder PATH that `/proc/self/cgroup` names (a line `HIERARCHY:CONTROLLERS:PATH` for each
 hierarchy) and in all folders above it.
@@ -23,25 +24,14 @@ Some megabytes at the end of the arena are kept: a scan frees and allocates as m
 returned to the system come back as page faults. Measured with a map of eight million entries: a sixth of the processor
 time.
 
-Arrow without pandas, for the command line and for workers; without what a command does not use, for the command line.
+pyarrow is loaded without pandas by the command line and by workers. When pyarrow makes its first scalar, it imports pandas if
+pandas is installed (Spark needs it). The import takes a third of a second, as long as the rest of a short query. Our code never
+converts Arrow to pandas. Functions of Spark do, and still can: pyarrow looks for pandas again when it converts a table or a
+series.
 
-When pyarrow makes its first scalar, it imports pandas if pandas is installed (Spark needs it). The import takes a third of
-a second, as long as the rest of a short query. Our code never converts Arrow to pandas. Functions of Spark do, and still
-can: pyarrow looks for pandas again when it converts a table or a series.
-
-`pyarrow.compute`, `dataset` and `parquet` make some hundred functions and their documentation, in as much time as a short query
-takes. In a process that may not need them, they are loaded when something of them is first used.
-
-Files that are written whole or not at all.
-
-This process and the machine under it.
-
-Modules:
-
-    machine.py   memory and cores that this process may use
-    arrow.py     Arrow without pandas
-    waiting.py   threads that the event loop waits for
-    files.py     files that are written whole or not at all
+For the command line it is loaded without what a command does not use. `pyarrow.compute`, `dataset` and `parquet` make some
+hundred functions and their documentation, in as much time as a short query takes. In a process that may not need them, they are
+loaded when something of them is first used.
 """
 
 from __future__ import annotations

@@ -1,25 +1,17 @@
 """The settings of the program: one table that feeds the command line, the environment and a TOML file.
 
-In: parsed arguments, environment variables, a TOML file. Out: `Settings`, groups of plain values.
-
-    groups.py   the table: every setting with its key, default and help text, in one frozen dataclass per group
-    loading.py  command line, environment and file → `Settings`; the options of the command line
-
-The table of settings: the fields of the groups in `Settings`.
+In: parsed arguments, environment variables, a TOML file. Out: `Settings`, groups of plain values. The command line wins over the
+environment, and the environment over the file that `--config` or `SAVEPOINTDB_CONFIG` names.
 
 A field `max_rows` of a group is `--max-rows` on the command line, `SAVEPOINTDB_MAX_ROWS` in the environment and `max_rows` in
 the TOML file. Keys are flat: the group is no part of them. A field whose key is not its name gives the key as third argument
 of `_setting`.
 
-Command line, environment and TOML file → `Settings`.
-
-The command line wins over the environment, and the environment over the file that `--config` or `SAVEPOINTDB_CONFIG` names.
-
-Texts → values of settings: sizes, flags and path prefixes.
-
-4GB, 512MiB, 1000000    bytes
-true, 1, yes, on        a flag; false, 0, no, off
-OLD=NEW                 the recorded prefix of a path → the prefix where its files are now
+| text | value |
+|---|---|
+| `4GB`, `512MiB`, `1000000` | bytes |
+| `true`, `1`, `yes`, `on` | a flag; `false`, `0`, `no`, `off` |
+| `OLD=NEW` | the recorded prefix of a path → the prefix where its files are now |
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Columns of answers, and the SQL names of Arrow types: DuckDB's names.
+"""Record batches → a stream of bytes, in each format; columns of answers, and the SQL names of their types.
 
-Answers, `information_schema` and `inspect` show these names.
-
-Conversion of an Arrow column for the formats.
+Answers, `information_schema` and `inspect` show Arrow types by DuckDB's names. A column is converted for the formats by these:
 
 | function | result | for |
 |---|---|---|
@@ -14,7 +12,7 @@ JSON text follows `readers.jsontext`. Types that only engines return: a UNION is
 one of them null; an INTERVAL is an ISO 8601 duration; a HUGEINT is a number if it fits into 64 bits, else a string;
 decimals have no exponent.
 
-Batches → a stream of bytes, a function for each format.
+Each format has a function:
 
 | name | media type | content |
 |---|---|---|
@@ -25,7 +23,7 @@ Batches → a stream of bytes, a function for each format.
 | arrow | application/vnd.apache.arrow.stream | the Arrow IPC stream |
 | parquet | application/vnd.apache.parquet | row groups of some megabytes, zstd; dictionaries where values repeat |
 
-Each function yields bytes after each batch (Parquet: after each row group), so an answer of any size streams. Arrow's
+It yields bytes after each batch (Parquet: after each row group), so an answer of any size streams. Arrow's
 kernels convert rows to text column by column. In formats with unique names a repeated name gets a number: `key`, `key_1`.
 """
 

@@ -1,10 +1,8 @@
 """A `Plan` → rows.
 
     registry.py  all engines, one line each, by name and role; light to import
-    engine.py    the seam between queries and engines: Engine, Execution, Progress, Cluster; what engines spill; engines opened late
-    choose.py    the engine of a query whose request names none
+    engine.py    the seam between queries and engines: Engine, Execution, Progress, Cluster; engines opened late; the scan as an engine
     parallel.py  reads the splits of a scan by several threads
-    scan/        the scan itself, for statements that need no engine
     duckdb/      DuckDB, in this process
     workers/     the local engine in processes of its own, for HTTP
     spark/       Spark, on a cluster or on this machine

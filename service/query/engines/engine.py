@@ -1,22 +1,11 @@
-"""The seam between queries and engines: `Engine` runs plans, an `Execution` is one plan that runs.
+"""The seam between queries and engines, and the simplest engine: the scan itself.
 
-A query takes an `Execution` from its engine, opens it, reads it, and closes it. `cancel` may come at any time, from any
-thread; then `open` or the reader raises the error that `cancel` was given.
+`Engine` runs plans, an `Execution` is one plan that runs. A query takes an `Execution` from its engine, opens it, reads it, and
+closes it. `cancel` may come at any time, from any thread; then `open` or the reader raises the error that `cancel` was given.
+`LaterEngine` is opened at its first use: to load its modules may take longer than all else that a command does.
 
-The folder for the temporary files of one task of a client.
-
-An engine that is opened at its first use: to load its modules may take longer than all else that a command does.
-
-What travels to the process that reads: a scan, and the statement over it.
-
-Reads a scan, and keeps the rows that meet the conditions: with the functions of Arrow that DuckDB's filters would call.
-
-`ScanEngine`: short statements, read where the local engine runs its queries, and without it.
-
-The scan itself in place of an engine: short statements (`service.query.sql.short`) need no other.
-
-work.py       what travels to the process that reads: a scan, and the statement over it
-execution.py  ScanEngine: reads the scan, and keeps the rows that meet the conditions
+`ScanEngine` answers short statements (`service.query.sql.short`), which need no other engine: it keeps the rows that meet the
+conditions, by the functions of Arrow that DuckDB's filters would call. A `ScanWork` travels to the process that reads.
 """
 
 from __future__ import annotations

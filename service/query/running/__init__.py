@@ -2,10 +2,7 @@
 
 In: a `QueryRequest`. Out: a `Run`: columns, Arrow batches, and how it went. `service.query.serving` puts many of them behind slots.
 
-    session.py    plans statements over a catalog, chooses their engines, and starts their runs
-    request.py    what is asked
-    run.py        a plan on its engine: rows, progress, state, cancel, deadline; what keys look like, for errors about keys
-    results.py    rows that nobody has read yet
-    group.py      the runs of one call, which end together; the first rows of an answer, for reports
-    origin.py     which checkpoints an answer comes from
+    session.py    plans statements over a catalog, chooses their engines, and starts their runs; the runs of one call
+    request.py    what is asked, and which checkpoints an answer comes from
+    run.py        a plan on its engine: rows that nobody has read yet, progress, state, cancel, deadline; hints for errors about keys
 """

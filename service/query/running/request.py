@@ -1,4 +1,6 @@
-"""Which checkpoints an answer comes from, and which of their files it lacks, wherever formats and protocols have room for it.
+"""What a client asks, a statement and its limits; which checkpoints an answer comes from, and which of their files it lacks.
+
+An answer says so wherever formats and protocols have room for it:
 
 | where | what |
 |---|---|
@@ -12,8 +14,6 @@ An answer that was allowed to be partial and is also has the member `incomplete`
 
 The header is a list of RFC 9651. Names are percent-encoded; if there are too many for a header, the last member is
 `more;databases=7`.
-
-What a client asks: a statement and its limits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The rows of a run that nobody has read yet: a bounded number of bytes.
+"""`Run`: a plan that runs on an engine, in a thread of its own, and puts its rows into a `ResultBuffer`; the reader takes them there.
 
-The thread of the run puts batches in, and its reader takes each of them out once. Where there is no room the thread waits: a
-reader that stalls holds the engine back.
+The buffer holds a bounded number of bytes. The thread of the run puts batches in, and its reader takes each of them out once. Where
+there is no room the thread waits: a reader that stalls holds the engine back. A short statement begins in the thread that starts
+it, and ends there if its answer comes at once.
 
 The life of a query: its state, its deadline, and why it ends.
 
@@ -10,13 +11,7 @@ The life of a query: its state, its deadline, and why it ends.
 
 A query that waits ends at once when it is cancelled. One that runs ends when its thread sees the failure: until then it is RUNNING.
 
-The states of a query: queued → running → finished, failed or cancelled.
-
-Hints for errors about keys: what a key of the table looks like, read from the table itself.
-
-`Run`: a plan that runs on an engine, in a thread of its own, and puts its rows into a `ResultBuffer`; the reader takes them there.
-
-A short statement begins in the thread that starts it, and ends there if its answer comes at once.
+Errors about keys get a hint: what a key of the table looks like, read from the table itself.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
-"""The choice of an engine for a query, or for the work of a write, whose request names none.
+"""`Session`: plans statements over a catalog, chooses their engines, and runs them, for one caller.
 
-The local engine answers what this machine can read: it needs no start, it is many times as fast as a cluster engine on the
-same machine, and it spills what does not fit into memory. So a cluster engine answers only if it has a cluster and the plan
-reads more, after pruning, than this machine should: more than the engine's threshold, or more than the memory of the
-machine. The local engine keeps what the cluster engine refuses, whatever its size. What a scan answers itself needs neither.
+    with closing(Session(catalog, engines, settings)) as session, session.start(QueryRequest(sql="SELECT …")) as run:
+        for batch in run.batches():
+            …
 
-`Session`: plans statements over a catalog, chooses their engines, and runs them, for one caller.
+The choice of an engine for a query, or for the work of a write, whose request names none: the local engine answers what this
+machine can read. It needs no start, it is many times as fast as a cluster engine on the same machine, and it spills what does not
+fit into memory. So a cluster engine answers only if it has a cluster and the plan reads more, after pruning, than this machine
+should: more than the engine's threshold, or more than the memory of the machine. The local engine keeps what the cluster engine
+refuses, whatever its size. What a scan answers itself needs neither.
 
-with closing(Session(catalog, engines, settings)) as session, session.start(QueryRequest(sql="SELECT …")) as run:
-    for batch in run.batches():
-        …
-
-Runs that one caller started for one purpose, and that end together.
-
-The first rows of an answer, and how many there are: what a report about a savepoint shows of a question.
+A `QueryGroup` has the runs that one caller started for one purpose, and that end together; `FirstRows` are what a report about a
+savepoint shows of a question.
 """
 
 from __future__ import annotations

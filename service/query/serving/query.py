@@ -1,12 +1,7 @@
-"""The queries that have ended: a bounded number of records, in memory only.
+"""`Query`: a run of a client. It waits for a slot, and keeps its answer until the client has read it or has left it alone.
 
-The clients of a query: they wait for its answer, or have left it alone for too long.
-
-`Query`: a run of a client. It waits for a slot, and keeps its answer until the client has read it or has left it alone.
-
-`Queries` (`service.query.serving.registry`) starts queries, and ends those that are late or abandoned.
-
-Waiting for a query, or for other work, without a thread per client: hundreds of clients may wait.
+Hundreds of clients may wait for a query, or for other work, without a thread each. `Queries` (`service.query.serving.registry`) starts
+queries, and ends those that are late or abandoned. Those that have ended stay as a bounded number of records, in memory only.
 """
 
 from __future__ import annotations

@@ -6,18 +6,17 @@
 Two tables of the same name, from two databases, get the aliases `database.table`. The tree is changed, and the same changes are
 returned as edits of the text (`service.query.sql.text`).
 
-Constants in an older spelling: texts of Kryo were JSON text once, with quotation marks around them.
+Some constants have an older spelling: texts of Kryo were JSON text once, with quotation marks around them. A column of
+`Table.unquoted` has no text that begins with a quotation mark, so `key = '"x"'` can only mean `key = 'x'`. Constants that such a
+column is compared with lose their marks, in the tree and in the user's text. A column of a subquery or of a common table is such
+a column if it stands for one, under any name.
 
-A column of `Table.unquoted` has no text that begins with a quotation mark, so `key = '"x"'` can only mean `key = 'x'`.
-Constants that such a column is compared with lose their marks, in the tree and in the user's text. A column of a subquery or of
-a common table is such a column if it stands for one, under any name.
-
-Tables of constants in a statement: VALUES, SELECT of constants, and the WITHs that name them.
+A statement may have tables of constants: VALUES, SELECT of constants, and the WITHs that name them.
 
     WITH wanted(k) AS (VALUES ('a'), ('b')) SELECT … FROM t JOIN wanted ON t.key = wanted.k
 
-The result holds all values that a column of such a table may have. Conditions, LIMIT and DISTINCT may drop some of them: the
-result has too many values, never too few.
+`constants_of` returns all values that a column of such a table may have. Conditions, LIMIT and DISTINCT may drop some of them:
+these are too many values, never too few.
 """
 
 from __future__ import annotations

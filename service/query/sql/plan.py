@@ -1,30 +1,19 @@
-"""Which functions a query may call.
+"""The result of planning: a query that was checked and whose tables are resolved; what it is going to read.
 
-Scalar and aggregate functions compute, so all are allowed except a list: functions that read settings, secrets, logs or
-other SQL, change the session, or only wait. Table functions read files and the inside of the engine, so none is allowed except
-a list. The engine reports unknown functions itself, with near names. One more table function never reaches an engine: `diff` is
-resolved as a table (`service.query.sql.schemas`).
+A statement may contain queries only. Scalar and aggregate functions compute, so all are allowed except a list: functions that read
+settings, secrets, logs or other SQL, change the session, or only wait. Table functions read files and the inside of the engine, so
+none is allowed except a list. The engine reports unknown functions itself, with near names. One more table function never reaches
+an engine: `diff` is resolved as a table (`service.query.sql.schemas`). The check walks sqlglot's tree. DuckDB runs the user's text,
+so `service.query.engines.duckdb.guard` checks DuckDB's own tree of it, too.
 
-What a statement may contain: queries only. Functions have a list of their own in `functions.py`.
+Some plans are lookups: sure to end soon. A query may take all its memory and time, and nobody knows before it runs. A lookup
+cannot: it reads some keys of one table, a few bytes, and returns the rows without a function, a join or a query inside. So lookups
+have slots of their own (`service.query.serving.slots`).
 
-The check walks sqlglot's tree. DuckDB runs the user's text, so `service.query.engines.duckdb.guard` checks DuckDB's own tree of it, too.
-
-The result of planning: a query whose tables are resolved.
-
-Which plans are lookups: sure to end soon.
-
-A query may take all its memory and time, and nobody knows before it runs. A lookup cannot: it reads some keys of one table, a few
-bytes, and returns the rows without a function, a join or a query inside. So lookups have slots of their own
-(`service.query.serving.slots`).
-
-Files of which an answer has no rows, because they cannot be read and the request allows a partial answer.
-
-What a query is going to read: EXPLAIN shows it beside the engine's plan.
-
-For each table of the plan: splits, key groups, bytes of the savepoint and of the cache, and the conditions that reached
-the scan. The numbers are those of the planned scan and of the table's extent; nothing is read for them, and files
-that the query does not read may be missing. A lookup of a key counts the bytes of the key's
-key group, of which it reads less.
+EXPLAIN shows what a query is going to read beside the engine's plan, for each table: splits, key groups, bytes of the savepoint and
+of the cache, and the conditions that reached the scan. The numbers are those of the planned scan and of the table's extent;
+nothing is read for them, and files that the query does not read may be missing. A lookup of a key counts the bytes of the key's
+key group, of which it reads less. A partial answer, if the request allows one, lists the files that cannot be read.
 """
 
 from __future__ import annotations

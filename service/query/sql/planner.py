@@ -9,9 +9,9 @@
 | DESCRIBE | the tables of the database, with their comments |
 | SHOW CREATE TABLE table, DESCRIBE DATABASE or SCHEMA database | a query of constants |
 
-Everything else is refused.
+Everything else is refused. A statement in another dialect is translated first, and checked like any other after that.
 
-Statements about the session that stand before a query of Flink's SQL, in one text with it.
+Statements about the session may stand before a query of Flink's SQL, in one text with it:
 
 | statement | here |
 |---|---|
@@ -21,8 +21,6 @@ Statements about the session that stand before a query of Flink's SQL, in one te
 | `CREATE CATALOG state WITH (…)`, `SET 'key' = 'value'` | nothing, and a warning says so: the roots and limits are those of the service |
 
 No text has a session that lasts: the next one begins anew.
-
-Statements in other dialects than DuckDB's → the same in DuckDB's. The planner checks all after that.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Conditions on the columns that tell checkpoints apart → ranges: `_checkpoint_id >= 41`, `_checkpoint_at BETWEEN … AND …`.
-
-A range prunes, it does not filter: the bounds belong to it, whether or not the condition has them. A time without a zone is in the zone of
-the session, which is not known here: its bound is wider by what zones differ.
-
-Conditions of a SELECT that save reading → `Predicate`s for its tables.
+"""Conditions of a SELECT that save reading → `Predicate`s for its tables.
 
 A predicate may leave out only rows that the SELECT drops anyway. So a condition is used only if all of this is true:
 
@@ -14,20 +9,24 @@ A predicate may leave out only rows that the SELECT drops anyway. So a condition
 * All joins are inner, left, right, full or cross. In an ASOF join, another row matches if one is missing.
 * There is no sample: it would be taken of other rows.
 * Fields of a struct count together: `key.f0 = … AND key.f1 = …` is `key = …` if all fields of the key are there.
-* Of the columns that tell checkpoints of a history apart, `<`, `<=`, `>`, `>=` and BETWEEN count, too (see `ranges.py`).
-* The value is a constant that compares with the column without a conversion of the column (see `literals.py`). If the key is
+* Of the columns that tell checkpoints of a history apart, `<`, `<=`, `>`, `>=` and BETWEEN count, too.
+* The value is a constant that compares with the column without a conversion of the column (`service.query.sql.text`). If the key is
   text, `key = 5` compares numbers, and `'05' = 5` is true.
 
 `column IN (SELECT …)` and an inner join on equality are such conditions if the other side is a table of constants, such as
-VALUES (see `constants.py`).
+VALUES (`service.query.sql.names`).
 
 A column that USING merges belongs to all tables that it is merged from. If all joins are inner, columns of the same type
 that the joins make equal share their values: a condition on the key of one table prunes the tables joined by key.
 
-Which databases a query of `information_schema` and the like asks for, so that only these are opened.
+Conditions on the columns that tell checkpoints apart are ranges: `_checkpoint_id >= 41`, `_checkpoint_at BETWEEN … AND …`. A range
+prunes, it does not filter: the bounds belong to it, whether or not the condition has them. A time without a zone is in the zone of
+the session, which is not known here: its bound is wider by what zones differ.
 
-SELECT * FROM information_schema.columns WHERE table_schema = 'chk-41'
-SELECT * FROM system.jdbc.tables WHERE table_schem LIKE 'chk\\_41' ESCAPE '\\' AND …     JDBC's drivers
+A query of `information_schema` and the like opens only the databases that its conditions ask for:
+
+    SELECT * FROM information_schema.columns WHERE table_schema = 'chk-41'
+    SELECT * FROM system.jdbc.tables WHERE table_schem LIKE 'chk\\_41' ESCAPE '\\' AND …     JDBC's drivers
 """
 
 from __future__ import annotations

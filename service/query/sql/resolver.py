@@ -1,10 +1,4 @@
-"""Queries that were planned before: a dashboard asks the same text again and again, and its tree does not change.
-
-What is remembered of a text is what it says: its tree, and what that tells of tables of certain columns. Which tables its names mean,
-and whether the client may see them, is asked each time; if a name means another table than before, the text is planned anew.
-Nothing here keeps a savepoint open.
-
-The tables of a parsed query: the catalog's, those of `information_schema`, and those that a protocol adds.
+"""The tables of a parsed query: the catalog's, those of `information_schema`, and those that a protocol adds.
 
 | name | table |
 |---|---|
@@ -17,6 +11,11 @@ The tables of a parsed query: the catalog's, those of `information_schema`, and 
 
 In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
 engine may know by its name.
+
+Queries that were planned before are remembered: a dashboard asks the same text again and again, and its tree does not change.
+What is remembered of a text is what it says: its tree, and what that tells of tables of certain columns. Which tables its names
+mean, and whether the client may see them, is asked each time; if a name means another table than before, the text is planned
+anew. Nothing here keeps a savepoint open.
 """
 
 from __future__ import annotations

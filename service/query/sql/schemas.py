@@ -1,11 +1,6 @@
-"""What stands before the name of a table: databases, histories, and the schemas that list them.
+"""What stands before the name of a table, and functions that stand in its place.
 
-Reading order:
-
-    named.py               the schemas of a catalog, and `savepointdb`, which lists its jobs and checkpoints; `information_schema`; CREATE
-    listings.py            which databases a query of such tables asks for
-
-The schemas of SQL: those of the catalog, and `savepointdb`, whose tables list its jobs and checkpoints.
+The schemas of SQL are those of the catalog, databases and histories, and `savepointdb`, whose tables list its jobs and checkpoints.
 
 | table | a row per |
 |---|---|
@@ -22,14 +17,13 @@ They have rows only of the databases that the user sees. A database that is call
 | tables | table |
 | columns | column |
 
-SHOW CREATE TABLE: the columns of a table as statements that DuckDB takes. DESCRIBE of a schema: a row for each fact.
+SHOW CREATE TABLE returns the columns of a table as statements that DuckDB takes; DESCRIBE of a schema returns a row for each fact.
 
-Functions in FROM whose arguments are names in single quotes: they become tables.
+Functions in FROM whose arguments are names in single quotes become tables: `FROM f('a', 'b')` and `FROM TABLE(f('a', 'b'))`, as
+Trino and Flink write it, mean the same. In the tree the call becomes the name of a table that spans the whole call, so all that
+holds for tables holds for it. The names of databases and tables are texts, so that they need no other quotes.
 
-`FROM f('a', 'b')` and `FROM TABLE(f('a', 'b'))`, as Trino and Flink write it, mean the same. In the tree the call becomes the name of a
-table that spans the whole call, so all that holds for tables holds for it.
-
-`diff('before', 'after', 'table')` in FROM: the rows of a table that differ between two savepoints.
+`diff` returns the rows of a table that differ between two savepoints:
 
 | in FROM | is |
 |---|---|
@@ -38,10 +32,7 @@ table that spans the whole call, so all that holds for tables holds for it.
 | `diff('previous', 'b', …)` | the same from the savepoint before b, in the job of b |
 | `TABLE(diff(…))` | the same, as Trino writes functions in FROM |
 
-The names of databases and tables are texts, so that they need no other quotes. In the tree the call becomes the name of a table that
-spans the whole call, so all that holds for tables holds for it.
-
-Statements with the names of Flink's State Catalog: `compat=flink`.
+With `compat=flink`, statements may have the names of Flink's State Catalog:
 
 | in a statement | is |
 |---|---|

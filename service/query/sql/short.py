@@ -5,10 +5,7 @@
 Most statements of programs are such: they look up keys. To parse, check, bind and run one in an engine takes twenty times as
 long as to read the key.
 
-    grammar.py   a text → its parts, if it is such a statement for certain
-    planning.py  these parts → a plan, if a scan answers it for certain as the engine would
-
-The grammar of short statements: few words, which DuckDB can read in one way only.
+The grammar has few words, which DuckDB can read in one way only:
 
     statement  = SELECT ("*" | item {"," item}) FROM name {"." name} [[AS] name] WHERE condition {AND condition} [LIMIT number] {";"}
     item       = column [AS name]
@@ -21,7 +18,7 @@ nothing is parsed here that another parser could take for something else.
 
 DuckDB writes a name in quotes if it is one of its words; the words are at the end of this module.
 
-The plan of a short statement, if a scan answers it for certain as the engine would.
+A scan answers the statement only if it does so for certain as the engine would:
 
 | part | short if |
 |---|---|

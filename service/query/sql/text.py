@@ -1,13 +1,10 @@
-"""SQL texts ↔ syntax trees of sqlglot. Errors carry the position in the text.
+"""SQL texts ↔ syntax trees of sqlglot, constants ↔ values of columns, and edits of a text. Errors carry the position in the text.
 
 A short statement needs no dialect of sqlglot: that of DuckDB is loaded by the first text that does.
 
-Constants of a statement → the values of a column that `column = constant` looks for, and values → constants.
-
-Both read and write values as keys are read (`catalog.keys`).
-
-A constant is used only if DuckDB compares it with the column without a conversion that could make other values of the
-column equal to it, or this value unequal.
+Constants of a statement become the values of a column that `column = constant` looks for, and values become constants, as keys
+are read and written (`catalog.keys`). A constant is used only if DuckDB compares it with the column without a conversion that
+could make other values of the column equal to it, or this value unequal.
 
 | column | constants |
 |---|---|
@@ -22,9 +19,8 @@ column equal to it, or this value unequal.
 
 NULL equals nothing, so it is no value here.
 
-Edits of a text: the statement that DuckDB runs is the user's own text, with names of tables replaced.
-
-A text generated from the tree of sqlglot may mean something else: sqlglot reads some operators in another order than DuckDB.
+The statement that DuckDB runs is the user's own text, with names of tables replaced: an `Edit` each. A text generated from the
+tree of sqlglot may mean something else: sqlglot reads some operators in another order than DuckDB.
 
     SELECT "chk-41".orders.key::DATE -- why not
     FROM "chk-41".orders
@@ -32,8 +28,8 @@ A text generated from the tree of sqlglot may mean something else: sqlglot reads
     SELECT "orders".key::DATE -- why not
     FROM "1: chk-41.orders" AS "orders"
 
-Values of a client stand in place of its parameters before anything reads the statement: `?` for the next one, `$name` for one by its name.
-They are written as constants, so that they prune as constants do; what they hold never becomes SQL.
+Values of a client stand in place of its parameters before anything reads the statement: `?` for the next one, `$name` for one by
+its name. They are written as constants, so that they prune as constants do; what they hold never becomes SQL.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
+from service.base import machine
 from service.base.version import installed_version
 from service.doors.cli.shell.statements import command_of, statements_of
 
@@ -177,9 +178,8 @@ class Opening:
     def _run(self) -> None:
         try:
             if "pandas" not in sys.modules:
-                arrow = import_module("service.base.machine")
-                arrow.load_without_pandas()
-                arrow.load_parts_later()
+                machine.load_without_pandas()
+                machine.load_parts_later()
             module = import_module("service.doors.cli.shell.console")
             self._console = module.Console(self._options, is_terminal=True)
         except BaseException as error:  # the thread that waits raises it

@@ -56,9 +56,7 @@ from service.query.engines.engine import Engine, Execution, Progress
 from service.query.engines.parallel import SplitCount, read_splits
 from service.query.sql.plan import Plan, TableReference, unread_files
 from service.query.sql.text import text_constant
-from service.query.sql.translation.macros import FLINK_MACROS as FLINK_MACROS
-from service.query.sql.translation.macros import FLINK_PREFIX as FLINK_PREFIX
-from service.query.sql.translation.macros import MACROS, PREFIX
+from service.query.sql.translation.macros import FLINK_MACROS, FLINK_PREFIX, MACROS, PREFIX
 
 if TYPE_CHECKING:
     from service.query.engines.duckdb.cached import CachedFiles, OpenCacheFile

@@ -1,9 +1,8 @@
 """The local engine in processes of its own: a process runs one query at a time, so no query can hurt another or the server.
 
     channel.py     frames over a socket: tasks to a worker; columns, rows, progress and errors from it
-    forkserver.py  the process that has loaded all modules and compiled the decoder, and forks workers
     forks.py       the server's side of the fork server
-    worker.py      runs tasks in a worker process
+    worker.py      runs tasks in a worker process; the fork server, which has loaded all modules and forks workers
     pool.py        the workers: warm ones wait, lost ones are replaced; their memory and number where the settings leave them open
     engine.py      WorkerEngine: an `Engine` to the rest of the service
 

@@ -54,7 +54,7 @@ MAX_FRAME_BYTES = 256 << 20
 # A short frame is sent by one call, and received by one: each call wakes the other side, or waits.
 _SHORT_BYTES = 16 << 10
 
-# Requests to the fork server, and its answer: see `forkserver`.
+# Requests to the fork server, and its answer: see `worker`.
 FORK, REAP = b"f", b"r"
 NUMBER = struct.Struct(">q")
 

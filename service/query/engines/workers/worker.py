@@ -1,13 +1,12 @@
-"""A worker: runs tasks, one after the other, until the server is gone.
+"""Workers, which run tasks one after the other until the server is gone, and the fork server that makes them.
 
-Three threads: the main one runs the engine, one listens for frames, because a cancel comes while the engine runs, and reads scans
-itself, and one reports progress.
+A worker has three threads: the main one runs the engine, one listens for frames, because a cancel comes while the engine runs,
+and reads scans itself, and one reports progress.
 
-The fork server: a process that has loaded all modules and compiled the decoder, and forks workers.
-
+The fork server is a process that has loaded all modules and compiled the decoder, and forks workers.
 `service.query.engines.workers.forks` starts it with two inherited descriptors as its arguments, CONTROL and LIFELINE. A forked
-worker is ready in some 30 ms and shares the pages of the modules. The fork server has one thread when it forks, opens
-nothing, and inherits nothing of the server but these:
+worker is ready in some 30 ms and shares the pages of the modules. The fork server has one thread when it forks, opens nothing,
+and inherits nothing of the server but these:
 
 | descriptor | meaning |
 |---|---|

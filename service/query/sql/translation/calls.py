@@ -1,14 +1,13 @@
-"""Patterns that Trino and DuckDB write differently: of dates, of replacements, of JSON paths.
-
-A pattern is translated when the statement is, so it must be a constant; what has no counterpart is refused.
-
-Trino's functions: those that mean the same in DuckDB, those that are rewritten, and those that are refused.
+"""Trino's functions: those that mean the same in DuckDB, those that are rewritten, and those that are refused.
 
 A name of Trino's documentation is in one of three tables. Names that Trino does not know are DuckDB's.
 
 Source: Trino's list of functions, and the classes that `macros.py` names.
 
-CAST, TRY_CAST and typed literals.
+Trino and DuckDB write some patterns differently: of dates, of replacements, of JSON paths. A pattern is translated when the
+statement is, so it must be a constant; what has no counterpart is refused.
+
+CAST, TRY_CAST and typed literals differ:
 
 | Trino | DuckDB |
 |---|---|
@@ -271,7 +270,7 @@ def _contains(name: str, arguments: _Arguments) -> exp.Expr:
 REWRITTEN: dict[str, _Rewrite] = {
     # With weights it is refused: DuckDB has none.
     "approx_percentile": renamed("approx_quantile", 2),
-    # `zones.py` rewrites them with a zone, and leaves none of them.
+    # `trino.py` rewrites them with a zone, and leaves none of them.
     "at_timezone": of_macro(2),
     "with_timezone": of_macro(2),
     "array_max": of_macro(1),

@@ -1,8 +1,24 @@
-"""Flink's functions: those that mean the same in DuckDB, and those that are rewritten. All others are refused by their names.
+"""A query in Flink's dialect → the same in DuckDB's. The planner checks it after that.
 
-Source: Flink's list of built-in functions (docs/dev/table/functions/systemFunctions), and the classes that run them.
+| Flink | DuckDB |
+|---|---|
+| `a / b` of integers: an integer, cut towards zero | `a // b`, which means that for integers only |
+| NULL is the least value, in ORDER BY as in windows | NULL comes last |
+| `a[i]` counts from 1; NULL if there is no such element | a negative number counts from the end |
+| `CROSS JOIN UNNEST(m) AS t (k, v)` of a map | a query of its keys and values |
+| an output column without a name: `EXPR$0`, by its position | the text of the expression |
+| `EXTRACT(DOW FROM x)` and others that count otherwise | refused |
+| TIMESTAMP_LTZ | TIMESTAMP WITH TIME ZONE, shown in UTC |
 
-CAST and TRY_CAST of Flink.
+SHOW, DESCRIBE and EXPLAIN are those of the planner; `EXPLAIN PLAN FOR` is EXPLAIN. Decimals divide as DOUBLE.
+
+sqlglot knows no dialect of Flink, and reads Trino's. Names in backquotes stand in double quotes already. All functions keep their
+names and the order of their arguments, except those of SQL's own syntax, such as CAST, EXTRACT and TRIM.
+
+A function means the same in DuckDB or is rewritten; all others are refused by their names. Source: Flink's list of built-in
+functions (docs/dev/table/functions/systemFunctions), and the classes that run them.
+
+CAST and TRY_CAST differ:
 
 | Flink | DuckDB |
 |---|---|
@@ -16,26 +32,6 @@ CAST and TRY_CAST of Flink.
 | a number that does not fit wraps, a decimal is NULL | an error |
 
 Refused: CHAR(n), which pads; bytes of texts; rows, lists and maps with parts that are cast as above.
-
-A query in Flink's dialect → the same in DuckDB's. The planner checks it after that.
-
-| Flink | DuckDB |
-|---|---|
-| `a / b` of integers: an integer, cut towards zero | `a // b`, which means that for integers only |
-| NULL is the least value, in ORDER BY as in windows | NULL comes last |
-| `a[i]` counts from 1; NULL if there is no such element | a negative number counts from the end |
-| `CROSS JOIN UNNEST(m) AS t (k, v)` of a map | a query of its keys and values |
-| an output column without a name: `EXPR$0`, by its position | the text of the expression |
-| `EXTRACT(DOW FROM x)` and others that count otherwise | refused |
-| TIMESTAMP_LTZ | TIMESTAMP WITH TIME ZONE, shown in UTC |
-
-SHOW, DESCRIBE and EXPLAIN are those of the planner; `EXPLAIN PLAN FOR` is EXPLAIN. Functions are in `calls.py`, casts in `casts.py`.
-Decimals divide as DOUBLE.
-
-Flink's syntax where sqlglot, which knows no dialect of Flink, reads Trino's differently.
-
-Names in backquotes stand in double quotes already. All functions keep their names and the order of their arguments, except those of
-SQL's own syntax, such as CAST, EXTRACT and TRIM.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""Functions of Trino that DuckDB lacks, or knows by the same name with another meaning, as macros of DuckDB.
+"""Functions and casts of Trino and Flink that DuckDB lacks, or knows by the same name with another meaning, as macros of DuckDB.
 
 A macro may have several shapes: by the number of its arguments, and by their types, where the type of the result follows theirs.
-Whatever Trino refuses is an error of a cast, because `error()` cannot stand within TRY; `service.query.engines.duckdb.errors` takes the
-sentence out of it.
+Whatever Trino or Flink refuses is an error of a cast, because `error()` cannot stand within TRY;
+`service.query.engines.duckdb.errors` takes the sentence out of it.
 
 Source: Trino: StringFunctions, DateTimeFunctions, JsonFunctions, VarcharOperators, DoubleOperators, ArraySubscriptOperator.
-
-Functions and casts of Flink that DuckDB lacks, or computes otherwise, as macros of DuckDB.
-
-Whatever Flink refuses is an error of a cast, as in the macros of Trino's dialect.
-
 Source: Flink: StringToNumericPrimitiveCastRule, BinaryStringDataUtil, SqlFunctionUtils, AvgAggFunction.
 """
 

@@ -1,10 +1,4 @@
-"""Values that carry a time zone: `x AT TIME ZONE 'Europe/Berlin'`, and timestamps that name one.
-
-In Trino such a value is a moment and a zone: it is compared as a moment, and shows the hour of its zone. In DuckDB it is a moment
-only, or in `AT TIME ZONE` the local time only. So a function of dates gets the local time, and everything else the moment, which
-the answer shows in UTC. Where the zone would be lost on the way to a function, the statement is refused.
-
-A statement in Trino's dialect → the same in DuckDB's. The planner checks it after that.
+"""A statement in Trino's dialect → the same in DuckDB's. The planner checks it after that.
 
 sqlglot knows the syntax of Trino's dialect. What means something else in DuckDB is rewritten or refused here:
 
@@ -19,12 +13,14 @@ sqlglot knows the syntax of Trino's dialect. What means something else in DuckDB
 | `current_user`, `current_catalog`, `current_schema`, `version()` | the values of the session |
 | FETCH FIRST … WITH TIES | refused |
 
-Functions are in `calls.py`, casts in `casts.py`, time zones in `zones.py`. Decimals divide as DOUBLE: no digits are lost that Trino
-would cut.
+Functions and casts are in `calls.py`. Decimals divide as DOUBLE: no digits are lost that Trino would cut. Where sqlglot reads
+Trino's syntax differently, functions that are rewritten keep their names and the order of their arguments, and subscripts their
+numbers.
 
-Trino's syntax where sqlglot reads it differently.
-
-Functions that are rewritten keep their names and the order of their arguments, and subscripts their numbers.
+A value may carry a time zone: `x AT TIME ZONE 'Europe/Berlin'`, and timestamps that name one. In Trino such a value is a moment
+and a zone: it is compared as a moment, and shows the hour of its zone. In DuckDB it is a moment only, or in `AT TIME ZONE` the
+local time only. So a function of dates gets the local time, and everything else the moment, which the answer shows in UTC. Where
+the zone would be lost on the way to a function, the statement is refused.
 """
 
 from __future__ import annotations

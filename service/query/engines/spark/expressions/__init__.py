@@ -29,7 +29,6 @@ docs/reference/tables.md lists.
     terms.py       calls, casts and literals of Spark's SQL, and `translate`, which finds the handler; columns, fields, elements, literals
     conditions.py  comparisons, logic, subqueries, CASE, the order of rows
     casts.py       CAST and TRY_CAST; operators, intervals, rounding
-    texts.py       functions of texts, dates and timestamps; lists, maps and structs
-    trino.py       the macros of Trino's dialect
+    texts.py       functions of texts, dates and timestamps; lists, maps and structs; the macros of Trino's and Flink's dialects
     aggregates.py  aggregates and windows
 """

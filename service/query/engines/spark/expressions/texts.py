@@ -1,12 +1,7 @@
-"""The macros of the dialects of Trino and Flink, for types of which they mean a plain expression.
+"""Functions of texts, of dates and timestamps, of lists, maps and structs.
 
-They are in `service.query.sql.translation.macros` and `service.query.sql.translation.macros`.
-
-Functions of texts.
-
-Functions of dates and timestamps.
-
-Lists, maps and structs.
+The macros of the dialects of Trino and Flink (`service.query.sql.translation.macros`) are translated for types of which they mean a
+plain expression.
 """
 
 from __future__ import annotations
@@ -49,8 +44,7 @@ from service.query.engines.spark.types import (
     is_nanoseconds,
     is_nested,
 )
-from service.query.sql.translation.macros import FLINK_PREFIX as FLINK
-from service.query.sql.translation.macros import PREFIX
+from service.query.sql.translation.macros import FLINK_PREFIX, PREFIX
 
 _UNITS_OF_DATES = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"})
 # Texts, integers, booleans, dates: in this order.
@@ -125,10 +119,10 @@ MACROS: dict[str, Handler] = {
     PREFIX + "date_trunc": _trino_date_trunc,
     PREFIX + "plus": _plus,
     PREFIX + "varchar": _cast("VARCHAR", 0, 1, 2, 3),
-    FLINK + "string": _cast("VARCHAR", 0, 1, 3),
+    FLINK_PREFIX + "string": _cast("VARCHAR", 0, 1, 3),
     **{
         f"{prefix}integer_of_{bits}": _cast(name, 1, 2)
-        for prefix in (PREFIX, FLINK)
+        for prefix in (PREFIX, FLINK_PREFIX)
         for bits, name in _INTEGERS.items()
     },
 }
