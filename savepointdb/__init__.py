@@ -7,16 +7,12 @@ limits and errors. To import this package loads none of that; the first name tha
 Reading order:
 
     connection.py  connect; create; diff; check; history; Connection: savepoints, opened together
-    processes.py   what a connection has open in this process, and what a fork leaves of it
-    table.py       Table: one table of a database
-    answer.py      Answer: a statement that runs when its rows are wanted
-    target.py      WriteResult, ConvertResult, ExportResult: what was made, as a path and for people
-    results.py     what was found: CheckResult, DiffResult, KeyHistory, TestResult, BisectResult; TaskResult: the outcome of any use case
-    questions.py   test: rules over savepoints
-    tasks.py       bisect, inspect, lookup, xray; write, convert, export
-    stream.py      the rows of one running query
-    values.py      Arrow → Python values, pandas, polars; data frames of the caller, which a statement names in FROM
-    display.py     what a session shows: texts, and HTML in notebooks
+    processes.py   what a connection has open in this process, and what a fork leaves of it; the rows of a running query
+    answer.py      Table: one table of a database; Answer: a statement that runs when its rows are wanted
+    results.py     what was found: CheckResult, DiffResult, KeyHistory, TestResult, BisectResult; TaskResult: the outcome of any use case;
+                   what was made, as a path: WriteResult, ConvertResult, ExportResult
+    tasks.py       bisect, inspect, lookup, xray, test; write, convert, export
+    values.py      Arrow → Python values, pandas, polars, what a session shows; data frames of the caller, which a statement names in FROM
     errors.py      the errors of the service, as they are raised here
     rooms.py       whether another package hides one of those that this one stands on
     __main__.py    the program `savepointdb`

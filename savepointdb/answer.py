@@ -1,7 +1,4 @@
-"""`Answer`: a statement that runs when its rows are wanted.
-
-`Table`: one table of a database.
-"""
+"""`Table`: one table of a database. `Answer`: a statement, or a scan of a table, that runs when its rows are wanted."""
 
 from __future__ import annotations
 
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
 
 
 Row = tuple[Any, ...]
+_KEY = "key"
 
 
 class Answer:
@@ -230,9 +228,6 @@ class Answer:
     def _stream(self, max_rows: int | None = None, *, describe: bool = False) -> Stream:
         with translated():
             return self._opened.start(replace(self._request, max_rows=max_rows, describe=describe))
-
-
-_KEY = "key"
 
 
 class Table:

@@ -1,9 +1,7 @@
-"""The rows of one running query, batch by batch.
+"""What a connection has open in this process: its catalog, the queries with their engines, and the rows of those that run.
 
 A query that nobody reads to its end must not go on, so a stream ends its query when it is dropped. Python may drop it anywhere,
 also while a lock is held that ending the query needs: a thread of the connection, the `Closer`, ends it then.
-
-What a connection has open in this process: its catalog, and the queries with their engines.
 
 A fork copies the memory of a process but not its threads: a child that asks opens everything anew, and never closes what its
 parent has open.

@@ -1,7 +1,4 @@
-"""The outcomes of use cases as a session shows them, with rows as data frames.
-
-`write`, `create`, `convert`, `export` → what they made, or would make.
-"""
+"""The outcomes of use cases as a session shows them: what was found, with rows as data frames, and what was made, as a path."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The use cases of `service.tasks` → functions.
-
-`test`: rules over savepoints.
-"""
+"""The use cases of `service.tasks` → functions."""
 
 from __future__ import annotations
 

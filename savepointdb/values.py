@@ -1,4 +1,4 @@
-"""Arrow → Python values, pandas and polars, without loss; and data frames of the caller as tables: `FROM df`.
+"""Arrow → Python values, pandas and polars, without loss, and what a session shows; and data frames of the caller as tables: `FROM df`.
 
 | value | Python | pandas | polars |
 |---|---|---|---|
@@ -17,9 +17,8 @@
 
 A table of the catalog hides a data frame of its name, as in DuckDB.
 
-What a session shows: rows as a table of text, and as HTML in notebooks.
-
-Names and values come from states, and anybody may have written those: control characters are shown by their codes, and HTML is escaped.
+A session shows rows as a table of text, and as HTML in notebooks. Names and values come from states, and anybody may have written those:
+control characters are shown by their codes, and HTML is escaped.
 """
 
 from __future__ import annotations
@@ -74,6 +73,9 @@ _CLASSES = {
     "pyarrow": ("Table", "RecordBatch"),
     "pyarrow.dataset": ("Dataset",),
 }
+ROWS_SHOWN = 40
+_MOST_CHARACTERS = 200
+_TABLES_SHOWN = 30
 
 
 def rows_of(columns: Sequence[Column], batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
@@ -310,11 +312,6 @@ def _rows_of(name: str, frame: Any) -> pa.Table:
         return frame.to_table() if is_dataset else pa.table(frame)
     except Exception as error:  # a lazy frame may run any code
         raise InvalidQueryError(f"the data frame {name!r} cannot be read: {error}") from error
-
-
-ROWS_SHOWN = 40
-_MOST_CHARACTERS = 200
-_TABLES_SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

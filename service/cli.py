@@ -438,7 +438,7 @@ _USAGES = {
 }
 # Of the others, the module has the name of the command.
 _HOMES = {
-    "compile": "service.doors.cli.output:run_compile",
+    "compile": "service.doors.cli.setup:run_compile",
     "demo": "service.doors.cli.serve:run_demo",
     "keys": "service.doors.cli.setup:run_keys",
     _SHELL: "service.doors.cli.shell.console:run_pipe",

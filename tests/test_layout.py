@@ -42,13 +42,11 @@ FLOORS = {
     "savepointdb": (
         ("rooms",),
         ("errors",),
-        ("stream", "values", "display"),
-        ("target",),
-        ("processes",),
+        ("processes", "values"),
         ("answer",),
-        ("table", "results"),
+        ("results",),
         ("connection",),
-        ("questions", "tasks"),
+        ("tasks",),
         ("__main__",),
     ),
     "writers": (
@@ -111,7 +109,6 @@ FLOORS = {
         ("serving",),
     ),
     "service.tasks": (
-        ("request",),
         ("task",),
         ("registry", "inspect", "lookup", "xray"),
         ("saved", "history"),

@@ -23,8 +23,6 @@ from service.doors.http.api import (
     savepoints,
     triggers,
 )
-from service.doors.http.api.databases import keys_router
-from service.doors.http.api.health import docs_router
 from service.doors.http.api.state import ServiceState
 from service.doors.http.api.tasks import JAR_PATH, jar_router, task_router
 from service.doors.http.auth.gate import Authenticator, Gate, loopback_hosts
@@ -155,7 +153,7 @@ def create_app(
     )
     for module in routers:
         app.include_router(module.router)
-    for router in (keys_router, jar_router, docs_router, task_router(), page_router(assets)):
+    for router in (jar_router, task_router(), page_router(assets)):
         app.include_router(router)
     return app
 

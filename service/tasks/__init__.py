@@ -1,7 +1,6 @@
 """The use cases, a module or a package each. A door turns its input into a request of a task, and the outcome into its output.
 
-request.py   what a use case is asked: fields with defaults, help and limits
-task.py      `Task`, `Outcome`, and the `Context` of a caller
+task.py      what a use case is asked: fields with defaults, help and limits; `Task`, `Outcome`, and the `Context` of a caller
 registry.py  the table of the use cases that every door offers
 lookup/   all states and timers of one key
 inspect.py  the operators and states of a savepoint, and what does not decode

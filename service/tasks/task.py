@@ -1,11 +1,8 @@
-"""What a use case is asked: a frozen dataclass, whose fields carry their help, their choices and their limits.
+"""A use case: what it is asked, what it finds, and what runs it. Doors turn their input into a request, and an outcome into their output.
 
-Every door derives its own form from it: the command line its arguments, HTTP and agents their schemas, the reference its tables. The
-signatures of `savepointdb` are written out for type checkers, and a test compares them.
-
-A use case: what it is asked, what it finds, and what runs it.
-
-Doors turn their input into a request, and an outcome into their output.
+A request is a frozen dataclass, whose fields carry their help, their choices and their limits. Every door derives its own form from it:
+the command line its arguments, HTTP and agents their schemas, the reference its tables. The signatures of `savepointdb` are written out
+for type checkers, and a test compares them.
 """
 
 from __future__ import annotations
@@ -35,6 +32,8 @@ if TYPE_CHECKING:
 _ABOUT, _KNOWN = "about", "_options"
 _LONGEST = 1_000
 LONGEST_TEXT = 1_000_000  # of a statement; settings limit it further
+_MOST_DATABASES = 32
+_JOBS_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +168,6 @@ def _is_of(value: object, kind: type) -> bool:
 
 
 _KINDS = {str: "a text", int: "an integer", float: "a number", bool: "true or false"}
-
-
-_MOST_DATABASES = 32
-_JOBS_LISTED = 20
 
 
 class Outcome(Protocol):

@@ -1,7 +1,5 @@
 """`savepointdb doctor-env`: check the environment.
 
-Checks of the environment: `savepointdb doctor-env`.
-
 The result of a check is `ok`, `missing` (something optional; the text names its purpose) or `wrong` (something
 necessary). A check changes nothing, except that it makes and removes a temporary file.
 """
@@ -45,27 +43,27 @@ from service.tasks.jobs.jobs import Watch
 from service.tasks.jobs.places import Places
 from writers import COMPILED_UNITS
 
-
-def main(options: Namespace) -> int:
-    """Show all checks; return exit code 1 if one of them found something wrong."""
-    states: list[str] = []
-    return ended(lambda given: _show(given, states), options) or (FAILED if WRONG in states else OK)
-
-
-def _show(options: Namespace, states: list[str]) -> None:
-    path = config_path(vars(options), os.environ)
-    sources = [*(options.root or ()), *(() if path is None else read_config(path).roots)]
-    settings = settings_of(vars(options), os.environ)
-    path_map = path_map_of(vars(options), settings)
-    for check in checks(settings, roots_of(sources), path_map, storage_options(settings)):
-        states.append(check.state)
-        print(f"{check.state:8}{check.name:16}{check.found}")
-
-
 FINE, MISSING, WRONG = "ok", "missing", "wrong"
 _NEEDED = ("pyarrow", "numba", "rocksdict", "sqlglot", "fastapi", "uvicorn", "cramjam")
 _LEAST_MEMORY = 2 << 30
 _LEAST_DISK = 1 << 30
+
+
+def main(options: Namespace) -> int:
+    """Show all checks; return exit code 1 if one of them found something wrong."""
+    return ended(_show, options)
+
+
+def _show(options: Namespace) -> int:
+    path = config_path(vars(options), os.environ)
+    sources = [*(options.root or ()), *(() if path is None else read_config(path).roots)]
+    settings = settings_of(vars(options), os.environ)
+    path_map = path_map_of(vars(options), settings)
+    code = OK
+    for check in checks(settings, roots_of(sources), path_map, storage_options(settings)):
+        print(f"{check.state:8}{check.name:16}{check.found}")
+        code = FAILED if check.state == WRONG else code
+    return code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,9 @@
-"""How a command ends: exit codes, and errors as one line on standard error.
+"""What a command prints, and how it ends: rows go to standard output or a file, errors and progress to standard error, a line each.
 
-| code | when |
+A file and a pipe get every row, whole. A screen gets the first rows, in columns that fit; standard error tells what it does not show.
+Progress is shown on a terminal only.
+
+| exit code | when |
 |---|---|
 | 0 | the command succeeded |
 | 1 | the query failed, a lookup found nothing, or an inspected savepoint lacks files |
@@ -10,14 +13,6 @@
 
 Use cases may have exit codes of their own (`service.tasks.task.Exits`): `check` has, and of `bisect`, `diff` and `test` 1 is an answer, so
 that a query that fails ends them with 2.
-
-The progress of what takes long: one line on standard error, on a terminal only.
-
-Rows → standard output, a file, or a screen.
-
-A file and a pipe get every row, whole. A screen gets the first rows, in columns that fit; standard error tells what it does not show.
-
-`savepointdb compile`: compile the decoder now instead of at the first query.
 """
 
 from __future__ import annotations
@@ -39,8 +34,6 @@ from typing import BinaryIO, Literal
 
 import pyarrow as pa
 
-import readers
-import writers
 from catalog import CatalogError
 from readers import ReaderError, compile_log, take_lost_pages
 from service.base.errors import QueryError, SavepointError, is_full, query_error_of
@@ -63,6 +56,17 @@ OK, FAILED, WRONG_USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 _USUAL = Exits()
+_FIRST_AFTER_S = 1.0
+_AGAIN_AFTER_S = 0.2
+# To the first column, and clear to the end of the line.
+_CLEAR = "\r\033[K"
+TABLE, LINE = "table", "line"
+MARKUP = {"markdown": markdown_lines, "html": html_lines}
+_MORE_SUFFIXES = {"md": "markdown", "markdown": "markdown", "html": "html", "htm": "html", "ndjson": "jsonl"}
+# A text table in a file that is called so would be read as something else.
+_NOT_WRITTEN = frozenset({"avro", "bz2", "feather", "gz", "orc", "tsv", "xlsx", "xml", "xz", "zip", "zst"})
+ROWS_ON_SCREEN = 40
+BINARY = frozenset({"arrow", "parquet"})
 
 
 class WrongUsageError(Exception):
@@ -133,12 +137,6 @@ def reported(message: str, code: int, options: Namespace) -> int:
     return code
 
 
-_FIRST_AFTER_S = 1.0
-_AGAIN_AFTER_S = 0.2
-# To the first column, and clear to the end of the line.
-_CLEAR = "\r\033[K"
-
-
 class ProgressLine:
     """Shows how far something is. Use it in `with`, around what takes long, and hide it while rows are shown.
 
@@ -196,15 +194,6 @@ class ProgressLine:
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
-
-
-TABLE, LINE = "table", "line"
-MARKUP = {"markdown": markdown_lines, "html": html_lines}
-_MORE_SUFFIXES = {"md": "markdown", "markdown": "markdown", "html": "html", "htm": "html", "ndjson": "jsonl"}
-# A text table in a file that is called so would be read as something else.
-_NOT_WRITTEN = frozenset({"avro", "bz2", "feather", "gz", "orc", "tsv", "xlsx", "xml", "xz", "zip", "zst"})
-ROWS_ON_SCREEN = 40
-BINARY = frozenset({"arrow", "parquet"})
 
 
 def output_format(given: str | None, path: str | None) -> str:
@@ -446,17 +435,6 @@ def _written(path: str | None) -> Iterator[None]:
         if path is None:
             raise OutputError(f"the output cannot be written: {error.strerror}") from error
         raise WrongUsageError(f"cannot write {path}: {error.strerror}") from error
-
-
-def run_compile(options: Namespace) -> int:
-    """Compile everything; return the exit code."""
-    return ended(_compile, options)
-
-
-def _compile(options: Namespace) -> None:
-    log_compilation()
-    readers.compile_all(writers.COMPILED_UNITS)
-    print("savepointdb: all is compiled", file=sys.stderr)
 
 
 def log_compilation() -> None:

@@ -1,6 +1,6 @@
 """What the parsers of commands share: exit codes of wrong usage, `--version`, and the arguments of several commands.
 
-The arguments of the shell. Like `service.cli` this imports only what it needs to parse arguments.
+Like `service.cli` this imports only what it needs to parse arguments.
 """
 
 from __future__ import annotations

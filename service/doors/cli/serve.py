@@ -1,6 +1,4 @@
-"""`savepointdb serve`: run the HTTP service.
-
-`savepointdb demo`: write the savepoints of two small jobs, and serve them.
+"""`savepointdb serve`: run the HTTP service. `savepointdb demo`: write the savepoints of two small jobs, and serve them.
 
 `demo.tar.xz` beside this module holds what real Flink 2.3.0 wrote (`tests/flink/restore/demo.sh`):
 
@@ -58,6 +56,9 @@ _LAST_ANSWERS_S = 5
 _SWITCH_S = 0.0005
 # The collector looks for garbage after so many new objects, where Python's default is 700: an answer makes some hundred.
 _YOUNG_OBJECTS = 10_000
+_JOBS = ("orders", "wordcount")
+_WRITTEN = "written"
+_START_S = 120.0
 
 
 class _Server(AdmittingServer):
@@ -220,11 +221,6 @@ def _listening(settings: Settings, connections: Connections) -> Listener:
         raise WrongUsageError(
             f"cannot listen on {settings.server.host} port {settings.server.port}: {error.strerror}; take another --port"
         ) from error
-
-
-_JOBS = ("orders", "wordcount")
-_WRITTEN = "written"
-_START_S = 120.0
 
 
 def run_demo(options: Namespace) -> int:

@@ -1,6 +1,8 @@
-"""`savepointdb keys create | list | revoke`: the API keys of a service.
+"""Commands that prepare an installation.
 
-`savepointdb stateinfo write`: describe a savepoint in a `stateInfo` file.
+keys create | list | revoke    the API keys of a service
+stateinfo write                describe a savepoint in a `stateInfo` file
+compile                        compile the decoder now instead of at the first query
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import sys
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 
+import readers
+import writers
 from catalog.stateinfo import write
 from service.base.settings import path_map_of, settings_of
 from service.doors.cli.output import WrongUsageError, ended, log_compilation
@@ -74,3 +78,14 @@ def _write(options: Namespace) -> None:
         options=storage_options(settings),
     )
     print(f"written to {where}", file=sys.stderr)
+
+
+def run_compile(options: Namespace) -> int:
+    """Compile everything; return the exit code."""
+    return ended(_compile, options)
+
+
+def _compile(options: Namespace) -> None:
+    log_compilation()
+    readers.compile_all(writers.COMPILED_UNITS)
+    print("savepointdb: all is compiled", file=sys.stderr)

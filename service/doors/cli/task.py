@@ -1,6 +1,4 @@
-"""The fields of a request → the arguments of its command; the arguments that were given → the request.
-
-The commands of use cases: arguments from the fields of a request, the outcome as text, JSON, or rows in any of their formats.
+"""The commands of use cases: arguments from the fields of a request, the outcome as text, JSON, or rows in any of their formats.
 
 `savepointdb NAME PATH …`: PATH is a savepoint, or a folder, whose newest savepoint is meant. A use case that makes something shows what
 as text, or with `--json`.
@@ -12,7 +10,7 @@ import argparse
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import MISSING, replace
 from importlib import import_module
@@ -59,6 +57,11 @@ if TYPE_CHECKING:
 _Asked = TypeVar("_Asked", bound=TaskRequest)
 # PATH says it, or BEFORE and AFTER.
 BY_PATH = frozenset({"database", "before", "after"})
+_TEXT, _JSON = "text", "json"
+# Of DuckDB: a join of 2 × 4 million rows takes 475 MiB in all without a limit, and 380 MiB with this one, in the same time.
+_LEAST_MB = 128
+_THREAD_MB = 48  # some buffers of a thread cannot be spilled
+_SOURCE = "source"  # the name of the savepoint that is changed, where a script has others, too
 
 
 def add_options(
@@ -71,8 +74,9 @@ def add_options(
         kind: the class.
         without: fields that the command has in its own way.
     """
-    for one in _options(kind, without):
-        _add(parser, one)
+    for one in options_of(kind):
+        if one.name not in without:
+            _add(parser, one)
 
 
 def request_of(
@@ -99,13 +103,7 @@ def request_of(
     try:
         return kind(**given, **own)
     except InvalidRequestError as error:
-        name, colon, rest = error.message.partition(":")
-        flags = {one.name: one.flag for one in options_of(kind) if one.flag}
-        raise WrongUsageError(f"--{flags.get(name, name)}{colon}{rest}") from error
-
-
-def _options(kind: type[TaskRequest], without: Container[str]) -> Iterator[Option]:
-    return (one for one in options_of(kind) if one.name not in without)
+        raise WrongUsageError(_as_typed(error.message, kind)) from error
 
 
 def _value(one: Option, given: Any, options: Namespace) -> Any:
@@ -167,13 +165,6 @@ def _add(parser: argparse.ArgumentParser, one: Option) -> None:
             metavar=None if one.choices else one.metavar or one.name.upper(),
             help=text,
         )
-
-
-_TEXT, _JSON = "text", "json"
-# Of DuckDB: a join of 2 × 4 million rows takes 475 MiB in all without a limit, and 380 MiB with this one, in the same time.
-_LEAST_MB = 128
-_THREAD_MB = 48  # some buffers of a thread cannot be spilled
-_SOURCE = "source"  # the name of the savepoint that is changed, where a script has others, too
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
@@ -288,7 +279,7 @@ def answer(
             try:
                 outcome: Outcome = task.run(asked, context)
             except QueryError as error:
-                error.message = _as_typed(error.message, asked)
+                error.message = _as_typed(error.message, task.request)
                 raise
             try:
                 shown.show(outcome)
@@ -314,10 +305,10 @@ def _against(paths: Sequence[str], options: Namespace) -> tuple[Against, ...]:
     return known
 
 
-def _as_typed(message: str, asked: TaskRequest) -> str:
+def _as_typed(message: str, kind: type[TaskRequest]) -> str:
     """Return the message of an error; an option that begins it is shown as it is typed."""
     name, colon, rest = message.partition(":")
-    flags = {one.name: one.flag or one.name for one in options_of(type(asked)) if not one.argument}
+    flags = {one.name: one.flag or one.name for one in options_of(kind) if not one.argument}
     return f"--{flags[name].replace('_', '-')}{colon}{rest}" if name in flags else message
 
 

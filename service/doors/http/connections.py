@@ -1,4 +1,7 @@
-"""The HTTP protocol of a connection: a client that sends or takes no bytes for too long is disconnected.
+"""Connections: the server that accepts them, and the HTTP protocol of each; a client that is silent for too long is disconnected.
+
+uvloop accepts connections in C, and would pass by `service.doors.http.admission`. So the server accepts them itself, and gives each to the
+loop.
 
 While a connection waits for its client, for headers, a body, or the next request, its place and its time are limited
 (`service.doors.http.admission`). Bytes that drip do not begin the time anew.
@@ -10,11 +13,6 @@ for ever.
 httptools parses all bytes that it gets, and keeps each request. So it gets few at a time, and none of the next request before
 the answer to the last one is complete: a client can have as many requests as it likes on one connection, but not in memory.
 It has no limits of its own, so the headers of a request are counted here.
-
-The server that accepts admitted connections.
-
-uvloop accepts connections in C, and would pass by `service.doors.http.admission`. So this server accepts them itself, and gives each
-to the loop.
 """
 
 from __future__ import annotations
@@ -45,6 +43,8 @@ _INVALID = "Invalid HTTP request received."
 _LENGTH = b"\r\ncontent-length: "
 # Bytes that are parsed at a time: so many bytes are few requests, and of a body they are few calls.
 _PIECE_BYTES, _BODY_PIECE_BYTES = 1024, 4096
+logger = logging.getLogger("savepointdb")
+_NO_FILES_PAUSE_S = 1.0
 
 
 class Part(Enum):
@@ -307,11 +307,6 @@ def listening(host: str, port: int) -> socket.socket:
 _TOO_LATE = raw_response(
     RequestTimeoutError("expected the headers of a request, found only a part of them in time")
 )
-
-
-logger = logging.getLogger("savepointdb")
-
-_NO_FILES_PAUSE_S = 1.0
 
 
 class AdmittingServer(uvicorn.Server):

@@ -1,6 +1,6 @@
-"""The arguments of each tool: what an agent reads about them, and what is accepted.
+"""One call of a tool: its arguments, who asks, what the caller sees, and the queries that run for it.
 
-One call of a tool: who asks, what the caller sees, and the queries that run for it.
+The arguments say what an agent reads about them, and what is accepted.
 """
 
 from __future__ import annotations

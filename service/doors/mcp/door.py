@@ -1,9 +1,4 @@
-"""The sessions of clients of the protocol's older versions: so many at a time, half of them for one user, each until it is idle.
-
-The SDK has a limit of all sessions; this ledger keeps one user from taking all of them. It counts as the SDK does: a session ends when its
-client says so, or when it was idle for the time of the settings. Since 2026-07-28 the protocol has no sessions.
-
-One HTTP request → the SDK → one answer. A client that disconnects is noticed, and cancels its query.
+"""One HTTP request → the SDK → one answer. A client that disconnects is noticed, and cancels its query.
 
 | request | is |
 |---|---|
@@ -13,7 +8,8 @@ One HTTP request → the SDK → one answer. A client that disconnects is notice
 The answer is JSON. Where there are no sessions, one that takes longer is a stream of events: progress, and then the answer.
 
 The gate has checked host, origin and credentials before, and does so for each request again: a session is no credential, and belongs to
-the user who opened it.
+the user who opened it. Half of the sessions are for one user at most, and each lasts until it is idle: the SDK has a limit of all sessions,
+the ledger here keeps one user from taking all of them.
 """
 
 from __future__ import annotations
@@ -43,6 +39,11 @@ from service.doors.mcp.server import server_of
 from service.doors.served import Served
 
 _RETRY_AFTER_S = 30
+_VERSION_HEADER = "mcp-protocol-version"
+_LONGEST_SOURCE = 200
+_EVENTS = "text/event-stream"
+_REFUSED = 400
+_CALLER, _GONE = "mcp_caller", "mcp_gone"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,13 +109,6 @@ class Sessions:
         for session_id, session in list(self._open.items()):
             if not session.requests and session.idle_since < oldest:
                 del self._open[session_id]
-
-
-_VERSION_HEADER = "mcp-protocol-version"
-_CALLER, _GONE = "mcp_caller", "mcp_gone"
-_LONGEST_SOURCE = 200
-_EVENTS = "text/event-stream"
-_REFUSED = 400
 
 
 class Door:

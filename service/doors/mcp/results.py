@@ -1,13 +1,10 @@
-"""Results as texts: CSV takes 40 % fewer characters than JSON, which an agent pays for.
+"""What a tool returns: structured content for programs, and a short text that says the same to an agent.
+
+Rows are CSV in the text, which takes 40 % fewer characters than JSON, and which an agent pays for; there are as many as have room in its
+window. A cell that is longer than a sheet allows is cut, and counted: one long value must not hide all other rows.
 
 Names and values come from savepoints: a text shows the codes of their control characters, and of those that turn the direction of writing
 or have no width, so that no value looks like a line of its own.
-
-What a tool returns: structured content for programs, and a short text that says the same to an agent.
-
-The rows of a query as values of JSON, as many as have room in the window of an agent.
-
-A cell that is longer than a sheet allows is cut, and counted: one long value must not hide all other rows.
 """
 
 from __future__ import annotations
@@ -33,6 +30,11 @@ from service.query.serving.query import Query, wait_until_ended, wait_until_read
 _BARE = re.compile(r"[^\s\",{}\[\]](?:[^\",{}\[\]\r\n\t]*[^\s\",{}\[\]])?")
 _LONGEST_SENTENCE = 2_000
 _WORDS = frozenset({"NULL", "null", "true", "false"})
+LONGEST_CELL, _SHORTEST_CELL = 1_000, 20
+# JSON text may be many times as long as its batch, so only a slice is text at a time.
+_SLICE_BYTES = 256 * 1024
+# The end of a short answer follows its first rows within this time.
+_END_BEHIND_ROWS_S = 0.02
 
 
 def table_text(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -135,13 +137,6 @@ def _changed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_changed(each) for each in value]
     return value
-
-
-LONGEST_CELL, _SHORTEST_CELL = 1_000, 20
-# JSON text may be many times as long as its batch, so only a slice is text at a time.
-_SLICE_BYTES = 256 * 1024
-# The end of a short answer follows its first rows within this time.
-_END_BEHIND_ROWS_S = 0.02
 
 
 class Sheet:

@@ -1,6 +1,6 @@
 """A tool for each use case of `service.tasks.registry`: arguments from its request, content from its outcome.
 
-`preview_write`: what a script would change. An agent never writes.
+`preview_write` is of its own kind: what a script would change. An agent never writes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from writers import FilesMode
 
 # List of rows → the list of the names of their columns.
 _COLUMNS = {"rows": "columns", "offsets": "offset_columns"}
+_LOOK_S = 0.05
+_OPEN = (QueryState.QUEUED, QueryState.RUNNING)
+_SHOWN_SAMPLES = 20
 
 
 def runner_of(registered: RegisteredTask) -> Callable[[Call, Any], Awaitable[ToolResult]]:
@@ -94,11 +97,6 @@ def _lists(content: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
             only = value[0] if len(value) == 1 else None
             inner = list(_lists(only)) if isinstance(only, dict) else []
             yield from inner or [(name, value)]
-
-
-_LOOK_S = 0.05
-_OPEN = (QueryState.QUEUED, QueryState.RUNNING)
-_SHOWN_SAMPLES = 20
 
 
 async def preview_write(call: Call, arguments: PreviewWrite) -> ToolResult:

@@ -1,8 +1,8 @@
-"""The table of tools: what an agent reads of each, and what answers it.
+"""The table of tools: what an agent reads of each, and what answers it; and the resources, which say what tools say.
 
 An agent pays for this text in each conversation, so each sentence must help to choose a tool, or to use it.
 
-Resources: databases and tables as texts, which a person puts into a conversation. Each is what the tool says that describes it.
+Resources are databases and tables as texts, which a person puts into a conversation:
 
 | address | is |
 |---|---|
@@ -44,6 +44,20 @@ from service.doors.mcp.tasktools import preview_write, runner_of
 from service.doors.served import Served, body_of
 from service.query.running.request import sendable
 from service.tasks.registry import MCP, RegisteredTask, tasks_at
+
+_OUR_FAULT = 500
+_SAVED = "run_saved_query"
+SCHEME = "savepointdb://"
+MEDIA_TYPE = "text/plain"
+TEMPLATES: Mapping[str, tuple[str, str]] = {
+    f"{SCHEME}{{database}}": ("A database", "Its tables, with their columns or what they hold."),
+    f"{SCHEME}{{database}}/{{table}}": (
+        "A table",
+        "Its columns, size and number of rows, and its first rows.",
+    ),
+}
+_PAGE = 100
+_LONGEST = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +131,6 @@ def near_tools(name: str, tools: Mapping[str, Tool]) -> list[str]:
     return list(near_names(name, tools) or tools)
 
 
-_OUR_FAULT = 500
-_SAVED = "run_saved_query"
 TOOLS: Mapping[str, Tool] = {
     "list_databases": Tool(
         title="List databases",
@@ -174,19 +186,6 @@ TOOLS: Mapping[str, Tool] = {
         output={"database": "string", "statements": "array", "rows": "integer"},
     ),
 }
-
-
-SCHEME = "savepointdb://"
-MEDIA_TYPE = "text/plain"
-TEMPLATES: Mapping[str, tuple[str, str]] = {
-    f"{SCHEME}{{database}}": ("A database", "Its tables, with their columns or what they hold."),
-    f"{SCHEME}{{database}}/{{table}}": (
-        "A table",
-        "Its columns, size and number of rows, and its first rows.",
-    ),
-}
-_PAGE = 100
-_LONGEST = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

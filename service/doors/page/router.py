@@ -1,11 +1,8 @@
-"""`GET /` and `/static/{name}`: the page and its files.
+"""The page: `GET /`, `/static/{name}`, and the links that a browser opens.
 
 The headers allow the page to load only its own files and to send requests only to this service, and forbid other pages to
-frame it. A browser caches the files but asks each time whether they changed, so it shows a new version at once.
-
-The built files of the page, read once and served from memory: a name is looked up, never joined to a path.
-
-Links that a browser opens: `/jobs`, `/query`, `/db/…` and `/saved/…` with an `Accept` that prefers HTML are answered with the page.
+frame it. A browser caches the files but asks each time whether they changed, so it shows a new version at once. The files are read once
+and served from memory: a name is looked up, never joined to a path.
 
 The page is the same for everybody and holds no data: its script asks for the rows with the reader's credentials, by the calls that
 every client has. So it needs no credentials, and a database that its reader may not see looks like one that is not there.
@@ -44,6 +41,12 @@ _MEDIA_TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
+_PLACES = ("db", "jobs", "query", "saved")
+_HTML = ("text/html", "application/xhtml+xml")
+_VARY = "Accept, Accept-Encoding"
+# No name of a database or table has as many slashes; the page has an address for each of its files.
+_DEEPEST = 50
+INDEX = "index.html"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,6 @@ def asset_of(content: bytes, media_type: str) -> Asset:
     )
 
 
-INDEX = "index.html"
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -140,13 +142,6 @@ def answer_of(request: Request, asset: Asset) -> Response:
     if "gzip" in request.headers.get("accept-encoding", ""):
         content, headers["Content-Encoding"] = asset.compressed, "gzip"
     return Response(content, media_type=asset.media_type, headers=headers)
-
-
-_PLACES = ("db", "jobs", "query", "saved")
-_HTML = ("text/html", "application/xhtml+xml")
-_VARY = "Accept, Accept-Encoding"
-# No name of a database or table has as many slashes; the page has an address for each of its files.
-_DEEPEST = 50
 
 
 def wants_page(scope: Scope) -> bool:

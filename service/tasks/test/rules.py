@@ -1,9 +1,4 @@
-"""The errors of tests for state.
-
-InvalidRequestError
-  InvalidRulesError    a file of rules is not as documented
-
-`Rule`: a query that must return no row, or one value within bounds.
+"""Rules, and their files. A rule is a query that must return no row, or one value within bounds.
 
 | in the query | stands |
 |---|---|
@@ -14,8 +9,6 @@ InvalidRequestError
 | `{table_name}`, `{operator}`, `{state}` | the names of that state, as texts |
 | `{created_at}` | the time of the savepoint, as TIMESTAMP in UTC; the time of the test where it is not known |
 | `$name` | a parameter of the rule |
-
-Files of rules → rules.
 
 In TOML each rule is a table:
 
@@ -37,7 +30,7 @@ In SQL comments behind `-- rule:` say the same; `params` and `expect` are values
     -- params: { least = 0 }
     SELECT key, value FROM aggregate WHERE value < $least;
 
-The rules that come with the program: what every job wants of its state. They stand in `standard.toml`.
+`standard.toml` holds the rules that come with the program: what every job wants of its state.
 """
 
 from __future__ import annotations
@@ -58,16 +51,25 @@ from typing import Any
 from service.base.errors import InvalidRequestError, known_words
 from service.query.sql.text import quoted, value_constant
 
-
-class InvalidRulesError(InvalidRequestError, code="INVALID_RULES"):
-    """A file of rules is not as documented; the message says which rule of which file."""
-
-
-PREVIOUS, CURRENT = "previous", "current"
 TABLE = "{table}"
 OF_STATES = (TABLE, "{table_name}", "{operator}", "{state}")
 _PLACE = re.compile(r"\{(?:table|table_name|operator|state|created_at)\}")
+SUFFIXES = (".toml", ".sql")
+_MOST_BYTES = 4 << 20
+_MOST_RULES = 1000
+_TEXT = "rules"
+_NO_ROWS = ("no rows", "no row")
+_RULE = re.compile(r"--\s*rule\s*:\s*(.*)", re.IGNORECASE)
+# A key of many parts takes the parser seconds, and gigabytes: their product with themselves.
+_LONG_KEY = re.compile(r"""(?:(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""")
+_FACT = re.compile(r"--\s*(\w+)\s*:\s*(.*)")
+_FILE = "standard.toml"
+PREVIOUS, CURRENT = "previous", "current"
 Bound = int | float | datetime | date
+
+
+class InvalidRulesError(InvalidRequestError, code="INVALID_RULES"):
+    """A file of rules is not as documented; the message says which rule of which file."""
 
 
 class Severity(StrEnum):
@@ -201,17 +203,6 @@ class ChosenState:
 
 def _timestamp(time: datetime | None) -> str:
     return f"TIMESTAMP '{(time or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d %H:%M:%S}'"
-
-
-SUFFIXES = (".toml", ".sql")
-_MOST_BYTES = 4 << 20
-_MOST_RULES = 1000
-_TEXT = "rules"
-_NO_ROWS = ("no rows", "no row")
-_RULE = re.compile(r"--\s*rule\s*:\s*(.*)", re.IGNORECASE)
-# A key of many parts takes the parser seconds, and gigabytes: their product with themselves.
-_LONG_KEY = re.compile(r"""(?:(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""")
-_FACT = re.compile(r"--\s*(\w+)\s*:\s*(.*)")
 
 
 def read_rules(paths: Iterable[str | Path], others: Iterable[Rule] = ()) -> list[Rule]:
@@ -468,9 +459,6 @@ def _is_ordered(bounds: Bounds) -> bool:
 # In SQL these are values of TOML, and the others plain text.
 _VALUES = ("expect", "params")
 _KEYS = ("name", "sql", "severity", "description", "expect", "params", "operator", "state", "states")
-
-
-_FILE = "standard.toml"
 
 
 def standard_text() -> str:

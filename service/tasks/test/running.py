@@ -1,4 +1,9 @@
-"""The results of rules, and of the savepoints that they were tested on.
+"""The rules on one savepoint and the one before it → results.
+
+A rule sees the tables of its savepoint, and those of the one before it as `previous.table`; no other savepoint, so that it means the
+same wherever it runs. The one before is of the same job, next in age, and readable, as far as `_metadata` says; newer ones that are not
+are named. Of a job that has none the rules that need one are skipped. An error of a rule is never a violation, and a file that cannot be
+read is neither.
 
 | exit code | when |
 |---|---|
@@ -8,16 +13,6 @@
 | 3 | a savepoint, or a part of it that a rule needs, cannot be read |
 
 Of several the greatest counts: what was not tested may be violated, too.
-
-Which savepoints of a catalog are tested, and which one is before each: of the same job, next in age.
-
-The one before must be readable, as far as `_metadata` says; newer ones that are not are named. Of a job that has none the rules that
-need one are skipped.
-
-One savepoint, the one before it, and rules → results.
-
-A rule sees the tables of its savepoint, and those of the one before it as `previous.table`; no other savepoint, so that it means the
-same wherever it runs. An error of a rule is never a violation, and a file that cannot be read is neither.
 """
 
 from __future__ import annotations
@@ -52,6 +47,9 @@ from service.query.sql.text import with_values
 from service.tasks.test.rules import CURRENT, PREVIOUS, ChosenState, Rule, Severity
 
 KEPT, VIOLATED, BROKEN, UNREADABLE = range(4)
+ROWS_KEPT = 5
+_ROWS_COUNTED = 10_000
+_MOST_STATES = 10_000
 
 
 class Status(StrEnum):
@@ -247,11 +245,6 @@ def _readable(databases: Sequence[Database], notes: list[str]) -> Iterator[Datab
             notes.append(f"{database.name} is left out: {query_error_of(error).message}")
         else:
             yield database
-
-
-ROWS_KEPT = 5
-_ROWS_COUNTED = 10_000
-_MOST_STATES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

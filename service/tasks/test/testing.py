@@ -1,8 +1,6 @@
-"""Rules over savepoints: what is asked, what was found, and the run.
+"""Rules over savepoints: what is asked, the run, and its report as lines for people and as XML.
 
-The results of a savepoint → lines for people: what is wrong, the worst first, and how much is fine.
-
-A report → XML as JUnit writes it.
+The lines say what is wrong, the worst first, and how much is fine. The XML is as JUnit writes it:
 
 | here | there |
 |---|---|
@@ -56,6 +54,10 @@ _LONGEST_RULES = 200_000
 _MOST_RESULTS = 10_000
 _MOST_ROW_BYTES = 64 << 20
 _NAMES_LISTED = 100
+# The longest label is UNREADABLE.
+_INDENT = " " * 12
+_MOST_SKIPPED = 10
+_FEWER = "test fewer rules, or fewer savepoints; or select fewer columns"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,15 +323,6 @@ class _Budget:
             )
 
 
-_FEWER = "test fewer rules, or fewer savepoints; or select fewer columns"
-TASK = Task(request=TestRequest, run=run, exits=JUDGED)
-
-
-# The longest label is UNREADABLE.
-_INDENT = " " * 12
-_MOST_SKIPPED = 10
-
-
 def savepoint_lines(savepoint: SavepointResult, fail_on: Severity, width: int | None = None) -> Iterator[str]:
     """Yield the lines of one savepoint.
 
@@ -455,3 +448,4 @@ def _case(savepoint: SavepointResult, one: RuleResult, fail_on: Severity) -> Cas
 
 
 _OUTCOMES = {Status.ERROR: "error", Status.UNREADABLE: "error", Status.SKIPPED: "skipped"}
+TASK = Task(request=TestRequest, run=run, exits=JUDGED)

@@ -1,6 +1,4 @@
-"""New checkpoints, as they come.
-
-A report → POST to a URL of the user, as JSON.
+"""New checkpoints, as they come; and their reports → POST to a URL of the user, as JSON.
 
 The URL comes from the user's own command line. Certificates are checked, redirects are not followed: a header with a secret must not
 go to another server. Another attempt follows where the server is busy or gone, at most three in all.
@@ -26,6 +24,12 @@ from catalog import Catalog, Database
 from service.base.errors import InvalidRequestError
 from service.tasks.test.rules import Severity
 from service.tasks.test.running import KEPT, SavepointResult, Subject, subject_of
+
+_TIMEOUT_S = 10.0
+_PAUSES_S = (1.0, 4.0)
+_MAY_PASS = frozenset({408, 425, 429, 500, 502, 503, 504})
+_MOST_HEADERS_BYTES = 64 << 10
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Watch:
@@ -67,13 +71,6 @@ class Watch:
 
 def _version(database: Database) -> tuple[str, int]:
     return database.path, database.modified_ns
-
-
-_TIMEOUT_S = 10.0
-_PAUSES_S = (1.0, 4.0)
-_MAY_PASS = frozenset({408, 425, 429, 500, 502, 503, 504})
-_MOST_HEADERS_BYTES = 64 << 10
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class WebhookError(Exception):

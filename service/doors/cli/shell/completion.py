@@ -1,6 +1,4 @@
-"""The names that completion knows: databases, tables and columns of the catalog. What cannot be read has none.
-
-What may stand at the cursor: commands and their values, keywords, databases, tables, columns of the tables in the statement.
+"""What may stand at the cursor: commands and their values, keywords, databases, tables, columns of the tables in the statement.
 
 | before the cursor | completes |
 |---|---|
@@ -11,7 +9,8 @@ What may stand at the cursor: commands and their values, keywords, databases, ta
 | `value.f`, `a.value.f` | fields of that struct |
 | `SELECT va` … `FROM aggregate` | columns of the tables of the statement, keywords, functions |
 
-Names stand in quotation marks where they need them. Keywords follow the case in which the user began them.
+Names come from the catalog; what cannot be read has none. They stand in quotation marks where they need them. Keywords follow the case in
+which the user began them.
 """
 
 from __future__ import annotations
@@ -45,6 +44,14 @@ from service.query.sql.schemas import (
 _LISTINGS = ("columns", "schemata", "tables")
 _MOST_TABLES_REMEMBERED = 1000
 _NO_COLUMNS = pa.schema([])
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<text>'(?:[^']|'')*(?:'|\Z))|(?P<quoted>"(?:[^"]|"")*(?:"|\Z))"""
+    r"""|(?P<word>[^\W\d][\w$]*)|(?P<other>\d[\w.]*|.)""",
+    re.DOTALL,
+)
+# As far as a name goes that needs quotation marks and has none yet: win-session-list, chk-42.
+_BARE = re.compile(r"[\w$@+-]+\Z")
+_PATHS = frozenset({".read", ".output", ".once"})
 
 
 class Names:
@@ -124,16 +131,6 @@ class Names:
 
 def _with_types(fields: Iterable[pa.Field]) -> Sequence[tuple[str, str]]:
     return [(field.name, sql_type(field.type)) for field in fields]
-
-
-_TOKEN = re.compile(
-    r"""(?P<blank>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<text>'(?:[^']|'')*(?:'|\Z))|(?P<quoted>"(?:[^"]|"")*(?:"|\Z))"""
-    r"""|(?P<word>[^\W\d][\w$]*)|(?P<other>\d[\w.]*|.)""",
-    re.DOTALL,
-)
-# As far as a name goes that needs quotation marks and has none yet: win-session-list, chk-42.
-_BARE = re.compile(r"[\w$@+-]+\Z")
-_PATHS = frozenset({".read", ".output", ".once"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,7 @@
-"""Statements and commands over savepoints that are open together, one after the other.
+"""Statements and commands over savepoints that are open together, one after the other; and what the shell says of the savepoints first.
 
-The first one that fails ends its text, because what follows it may rest on it.
-
-What the shell says first of the savepoints that it has opened.
-
-The statements of a pipe or a file: one after the other, until one fails. Their answers are those of `savepointdb query`.
+The first one that fails ends its text, because what follows it may rest on it. So do those of a pipe or a file, whose answers are those
+of `savepointdb query`.
 """
 
 from __future__ import annotations

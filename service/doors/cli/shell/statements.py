@@ -24,6 +24,7 @@ from service.query.encode import printable
 _MARK = re.compile(r"""--|/\*|;|(?<![\w$])\$(?:[^\W\d]\w*)?\$|(?<![\w$])[eE]'|['"`]""")
 _COMMENT_MARK = re.compile(r"/\*|\*/")
 _ESCAPED_END = re.compile(r"(?:[^'\\]|\\.|'')*'", re.DOTALL)
+_LONGEST_LINE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,6 @@ def _comment_end(text: str, at: int) -> int | None:
 
 _WORDS = {"exit": ".quit", "quit": ".quit", "help": ".help"}
 _QUOTATIONS = {"'": "'", '"': '"', "`": "`", "--": "\n"}
-
-
-_LONGEST_LINE = 1 << 20
 
 
 def lines_of(file: TextIO, name: str) -> Iterator[str]:

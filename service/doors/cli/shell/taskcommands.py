@@ -1,9 +1,7 @@
-"""How the shell shows answers, and where they go.
+"""The use cases as commands of the shell: `.lookup KEY`, `.xray`, … with the options of the commands that are called so.
 
-The use cases as commands of the shell: `.lookup KEY`, `.xray`, … with the options of the commands that are called so.
-
-They are about the database that is chosen, or about its job. Answers go where those of statements go, `.mode json` included; an answer such
-as "they differ" is no error, and does not end a script.
+They are about the database that is chosen, or about its job. Answers go where those of statements go (`View`), `.mode json` included; an
+answer such as "they differ" is no error, and does not end a script.
 """
 
 from __future__ import annotations

@@ -1,15 +1,4 @@
-"""The statements of earlier days: a file in the user's state folder, which nobody else may read, because values in statements are data.
-
-    $XDG_STATE_HOME/savepointdb/history, or ~/.local/state/savepointdb/history
-
-An entry is the lines of one input, each behind a `+`, and a line with a `#` before them, as prompt_toolkit's own files have them. A
-statement behind a blank is kept nowhere.
-
-The savepoints of a shell, opened by a thread while the prompt is already there.
-
-Arrow, DuckDB and the readers take longer to load than a person takes to read the first line: this module imports none of them.
-
-The shell at a terminal: the prompt and its keys.
+"""The shell at a terminal: the prompt, its keys, and the statements of earlier days.
 
 | key | does |
 |---|---|
@@ -19,7 +8,15 @@ The shell at a terminal: the prompt and its keys.
 | Ctrl-D | leaves, where nothing is typed |
 | Ctrl-R, arrows | find earlier statements |
 
-Like `opening.py` this imports what the prompt needs, and no more.
+A thread opens the savepoints while the prompt is already there: DuckDB and the readers take longer to load than a person takes to read
+the first line, and this module imports what the prompt needs, and no more.
+
+Statements are kept in a file in the user's state folder, which nobody else may read, because values in statements are data:
+
+    $XDG_STATE_HOME/savepointdb/history, or ~/.local/state/savepointdb/history
+
+An entry is the lines of one input, each behind a `+`, and a line with a `#` before them, as prompt_toolkit's own files have them. A
+statement behind a blank is kept nowhere.
 """
 
 from __future__ import annotations
@@ -53,6 +50,8 @@ if TYPE_CHECKING:
 
 # Of a larger file the older half is left out.
 _MOST_BYTES = 4 << 20
+_NAME = "savepointdb"
+_LONGEST_NAME = 32
 
 
 def history_path() -> Path:
@@ -129,6 +128,9 @@ class Opening:
         options: the parsed command line.
         on_ready: called by the thread once they are open, or cannot be opened.
         on_banner: called by the thread with what the shell says of them.
+
+    Attributes:
+        error: what kept the savepoints from being opened; None if there is nothing.
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class Opening:
         self._on_ready = on_ready
         self._on_banner = on_banner
         self._console: Console | None = None
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="opening", daemon=True)
 
@@ -152,11 +154,6 @@ class Opening:
         """The database of tables that name none; None before the savepoints are open."""
         return None if self._console is None else self._console.view.database
 
-    @property
-    def error(self) -> BaseException | None:
-        """The error that kept the savepoints from being opened; None if there is none."""
-        return self._error
-
     def console(self) -> Console:
         """Return the console; wait until it is open.
 
@@ -166,8 +163,8 @@ class Opening:
         self.begin()
         self._ended.wait()
         if self._console is None:
-            assert self._error is not None
-            raise self._error
+            assert self.error is not None
+            raise self.error
         return self._console
 
     def close(self) -> None:
@@ -183,16 +180,12 @@ class Opening:
             module = import_module("service.doors.cli.shell.console")
             self._console = module.Console(self._options, is_terminal=True)
         except BaseException as error:  # the thread that waits raises it
-            self._error = error
+            self.error = error
         finally:
             self._ended.set()
             self._on_ready()
         if self._console is not None:
-            self._on_banner(import_module("service.doors.cli.shell.console").banner_of(self._console))
-
-
-_NAME = "savepointdb"
-_LONGEST_NAME = 32
+            self._on_banner(module.banner_of(self._console))
 
 
 def main(options: Namespace) -> int:

@@ -1,14 +1,11 @@
-"""The rows of a JSON answer, collected before the first byte is sent: status and Content-Length depend on all rows.
+"""The rows of a query → an HTTP answer, in the format that `Accept` names with the greatest weight.
 
-A few rows are kept in memory, more in a file (`service.query.serving.results`), so a long answer that is read slowly costs the
-server little. The text of the rows has at most `max_answer_bytes`; further rows are cut off, as after `max_rows`.
+JSON is one object with all rows: status and Content-Length depend on all of them, so they are collected before the first byte is sent. A
+few are kept in memory, more in a file (`service.query.serving.results`), so a long answer that is read slowly costs the server little.
+Their text has at most `max_answer_bytes`; further rows are cut off, as after `max_rows`.
 
-The rows of a query → an HTTP answer, in the format that `Accept` names.
-
-JSON is one object with all rows. The other formats stream; an error after the first rows breaks the connection, so that
-half an answer never looks complete. A client that disconnects cancels its query.
-
-`Accept` names the types of media that a client takes, with their weights.
+The other formats stream; an error after the first rows breaks the connection, so that half an answer never looks complete. A client that
+disconnects cancels its query.
 """
 
 from __future__ import annotations
@@ -36,11 +33,23 @@ from service.query.encode.formats import Column
 from service.query.running.request import headers_of
 from service.query.serving.query import Query, cancelled_on_disconnect, wait_until_ended, wait_until_ready
 from service.query.serving.results import Extent, SpoolFile
+from service.query.sql.plan import ScanExplanation
 
 # JSON text may be many times as long as its batch, so only a slice is text at a time.
 _SLICE_BYTES = 256 * 1024
 _SLICE_CELLS = 512 * 1024
 _SEND_BYTES = 256 * 1024
+JSON = FORMATS["json"]
+_BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {
+    "*/*": JSON,
+    "application/*": JSON,
+    "application/x-ndjson": FORMATS["jsonl"],
+    "text/*": FORMATS["csv"],
+}
+# The end of a short answer follows its first rows within this time.
+_END_BEHIND_ROWS_S = 0.02
+_FORMULAS = {"exact": FORMATS["csv"], "escape": SPREADSHEET_CSV}
+_AT_ONCE_S, _FEW_BYTES = 0.02, 16 * 1024
 
 
 class AnswerBuffer:
@@ -201,20 +210,6 @@ def _weight(parameter: str) -> float:
         return 0.0
 
 
-JSON = FORMATS["json"]
-_BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {
-    "*/*": JSON,
-    "application/*": JSON,
-    "application/x-ndjson": FORMATS["jsonl"],
-    "text/*": FORMATS["csv"],
-}
-
-# The end of a short answer follows its first rows within this time.
-_END_BEHIND_ROWS_S = 0.02
-_AT_ONCE_S, _FEW_BYTES = 0.02, 16 * 1024
-_FORMULAS = {"exact": FORMATS["csv"], "escape": SPREADSHEET_CSV}
-
-
 class ColumnBody(BaseModel):
     """A column of the answer."""
 
@@ -239,26 +234,10 @@ class UnreadFileBody(BaseModel):
     message: str
 
 
-class ReadingBody(BaseModel):
-    """The part of a table that a query reads; see `service.query.sql.plan`."""
-
-    table: str
-    columns: list[str]
-    splits: int
-    splits_total: int
-    key_groups: int
-    key_groups_total: int
-    bytes_to_read: int
-    bytes_total: int
-    cached_bytes: int
-    cache_hit: bool
-    predicate: dict[str, list[str]]
-
-
 class ExplanationBody(BaseModel):
     """The tables and columns that a query reads."""
 
-    tables: list[ReadingBody]
+    tables: list[ScanExplanation]
 
 
 class QueryAnswer(BaseModel):

@@ -1,9 +1,7 @@
-"""`/api/databases`: the catalog, and the registration of savepoints under a root.
+"""`/api/databases`: the catalog, the registration of savepoints under a root, and a key as people write it → queries that find it.
 
-`POST /api/databases/{database}/keys`: a text that a user typed → queries that find this key in each state.
-
-The text is read as the command line and SQL read keys (`catalog.keys`). The call reads no state: its client sends the queries, which have
-the limits of all queries.
+A key is read as the command line and SQL read keys (`catalog.keys`). The call reads no state: its client sends the queries, which have the
+limits of all queries.
 """
 
 from __future__ import annotations
@@ -28,6 +26,7 @@ from service.query.sql.schemas import schema_called
 from service.tasks.lookup.statements import any_key, condition_of_key, rows_of_key
 
 router = APIRouter(prefix="/api/databases", tags=["catalog"], responses=FAILURES)
+_LONGEST_KEY = 100_000
 
 
 class SkippedEntry(BaseModel):
@@ -220,11 +219,6 @@ def _table_entry(table: Table) -> TableEntry:
     return TableEntry(name=table.name, comment=table.comment, size_bytes=table.size_bytes)
 
 
-keys_router = APIRouter(prefix="/api/databases", tags=["catalog"], responses=FAILURES)
-
-_LONGEST_KEY = 100_000
-
-
 class KeyText(BaseModel):
     """A key as a user writes it."""
 
@@ -271,7 +265,7 @@ class KeyAnswer(BaseModel):
     unread: list[UnreadOperatorEntry]
 
 
-@keys_router.post("/{database:path}/keys")
+@router.post("/{database:path}/keys")
 def read_key(database: str, body: KeyText, catalog: Visible) -> KeyAnswer:
     """Read a text as a key of each state; return the queries that find its rows."""
     found = catalog.database(database)

@@ -1,6 +1,6 @@
-"""Health checks: `GET /healthz` (liveness), `GET /readyz` (readiness), and `GET /metrics`.
+"""`GET /healthz` (liveness), `GET /readyz` (readiness), `GET /metrics`; and `GET /docs`: the OpenAPI description as a page.
 
-`GET /docs`: the OpenAPI description as a page, rendered here, without scripts and files of other hosts.
+The page is rendered here, without scripts and files of other hosts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,14 @@ from service.doors.http.api.state import State
 from service.doors.operations.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+code, pre { font: 0.9em/1.5 ui-monospace, monospace; }
+section { border-top: 1px solid #8886; padding: 0.5rem 0 1rem; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: 0.15rem 1rem 0.15rem 0; vertical-align: top; }
+"""
 
 
 class Health(BaseModel):
@@ -60,18 +68,7 @@ def metrics(service: State) -> Response:
     return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
 
-docs_router = APIRouter(include_in_schema=False)
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-_STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-code, pre { font: 0.9em/1.5 ui-monospace, monospace; }
-section { border-top: 1px solid #8886; padding: 0.5rem 0 1rem; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: 0.15rem 1rem 0.15rem 0; vertical-align: top; }
-"""
-
-
-@docs_router.get("/docs")
+@router.get("/docs", include_in_schema=False)
 def page(request: Request) -> HTMLResponse:
     """Return a page with all calls, their parameters and their answers."""
     return HTMLResponse("".join(_page(request.app.openapi())), headers={"Content-Security-Policy": _POLICY})

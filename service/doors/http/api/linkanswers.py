@@ -1,9 +1,8 @@
-"""The ETag of a link: it changes when its rows may change.
+"""What links share: parameters, and the answer: rows with an ETag, `304` for a client that has them, or headers alone for HEAD.
 
-Savepoints do not change, so the rows of a statement follow from its text and from the savepoints that it reads. A statement has
-no tag if it reads the catalog itself, the clock or a random number, or if the storage does not say when a savepoint was written.
-
-What links share: parameters, and the answer: rows with an ETag, `304` for a client that has them, or headers alone for HEAD.
+The ETag of a link changes when its rows may change. Savepoints do not change, so the rows of a statement follow from its text and from the
+savepoints that it reads. A statement has no tag if it reads the catalog itself, the clock or a random number, or if the storage does not
+say when a savepoint was written.
 """
 
 from __future__ import annotations
@@ -87,6 +86,22 @@ CHANGING = frozenset(
         "yesterday",
     ]
 )
+# An answer is data of its user: no other page may use it, and its address may hold a key.
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Vary": "Accept, Authorization",
+    "X-Content-Type-Options": "nosniff",
+}
+MostRows = Annotated[
+    int | None, Field(ge=0, description="most rows; if not given, 10000 for JSON and all for other formats")
+]
+Formulas = Annotated[
+    Literal["exact", "escape"] | None,
+    Field(description="`escape` keeps a spreadsheet from reading a text of CSV as a formula"),
+]
+UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "the client has this answer already"}}
 
 
 def tag_of(asked: QueryRequest, plan: Plan, wanted: Format) -> str | None:
@@ -112,24 +127,6 @@ def matches(tag: str, header: str) -> bool:
     strong = tag.removeprefix("W/")
     known = {part.strip().removeprefix("W/") for part in header.split(",")}
     return strong in known
-
-
-# An answer is data of its user: no other page may use it, and its address may hold a key.
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "Vary": "Accept, Authorization",
-    "X-Content-Type-Options": "nosniff",
-}
-MostRows = Annotated[
-    int | None, Field(ge=0, description="most rows; if not given, 10000 for JSON and all for other formats")
-]
-Formulas = Annotated[
-    Literal["exact", "escape"] | None,
-    Field(description="`escape` keeps a spreadsheet from reading a text of CSV as a formula"),
-]
-UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "the client has this answer already"}}
 
 
 def check_each_once(request: Request) -> None:

@@ -2,10 +2,8 @@
 
 The queries of a use case have the limits of all queries, and end when the client disconnects.
 
-`POST /api/checks/jar`: will a savepoint restore in the job of a jar that the caller sends: the jar is the body.
-
-The rest stands in the address. No path of this machine is taken from a client. Each check runs in a process of its own
-(`service.tasks.check.registry`), as those of `POST /api/checks`, which compare databases.
+`POST /api/checks/jar` checks against a jar, which is the body; the rest stands in the address. No path of this machine is taken from a
+client. Each check runs in a process of its own (`service.tasks.check.registry`), also those that compare databases.
 """
 
 from __future__ import annotations
@@ -30,6 +28,8 @@ from service.tasks.check.running import CheckRequest
 from service.tasks.registry import HTTP, RegisteredTask, tasks_at
 
 _IN_ADDRESS = re.compile(r"{(\w+)}")
+JAR_PATH = "/api/checks/jar"
+jar_router = APIRouter(tags=["use cases"], responses=FAILURES)
 
 
 def task_router() -> APIRouter:
@@ -84,10 +84,6 @@ def _answerer(name: str, registered: RegisteredTask) -> Callable[..., Awaitable[
     answer.__name__ = name
     answer.__doc__ = registered.summary
     return answer
-
-
-JAR_PATH = "/api/checks/jar"
-jar_router = APIRouter(tags=["use cases"], responses=FAILURES)
 
 
 @with_options(CheckRequest)

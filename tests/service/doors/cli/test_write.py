@@ -109,3 +109,11 @@ def test_an_engine_that_writes_nothing_is_wrong_usage(capsys: pytest.CaptureFixt
         main(["write", WORDCOUNT, DROP, "--dry-run", "--engine", "duckdb"])
 
     assert "invalid choice: 'duckdb'" in capsys.readouterr().err
+
+
+def test_a_number_out_of_its_limits_names_the_option_as_it_is_typed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["write", WORDCOUNT, DROP, "--dry-run", "--max-parallelism", "0"]) == 2
+
+    assert "--max-parallelism: expected 1 or more, found 0" in capsys.readouterr().err
