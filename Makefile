@@ -102,8 +102,8 @@ rewritten: $(INSTALLED) ## write all keyed state of every savepoint in a folder 
 compat: $(INSTALLED) ## measure savepointdb check on labelled restores of real Flink (ARGS='--mode none --misses')
 	$(PY) -m tools.compat $(ARGS)
 
-support: $(INSTALLED) ## write the tables of what is read, and of the rules of check, into README.md, docs/reference/formats.md and docs/reference/rules.md
-	$(PY) -m tools.support README.md docs/reference/formats.md docs/reference/rules.md
+support: $(INSTALLED) ## write the tables that come from the code into the pages that have their markers
+	$(PY) -m tools.support README.md docs/guides/storage.md $(addprefix docs/reference/,formats.md rules.md stateinfo.md upstream.md)
 
 reference: $(INSTALLED) ## write the reference of the documentation
 	$(PY) -m tools.reference docs/reference/index.md

@@ -19,7 +19,7 @@ def has_tables(page: Path) -> bool:
     return any(f"\n<!-- {name} -->\n" in page.read_text(encoding="utf-8") for name in TABLES)
 
 
-PAGES = [README, *filter(has_tables, sorted((PROJECT / "docs").glob("*.md")))]
+PAGES = [README, *filter(has_tables, sorted((PROJECT / "docs").rglob("*.md")))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

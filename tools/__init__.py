@@ -1,7 +1,7 @@
 """Tools of the project itself: they read the code or whole folders of savepoints, and are not part of the wheel.
 
 screenshots.py  the screenshots of README and docs, or of every place of the page
-support.py    the tables of what savepointdb reads, for README.md and docs/reference/formats.md
+support.py    the tables that come from registries, for README.md and pages of docs/
 reference.py  docs/reference/index.md
 examples.py   runs the examples of the documentation and of notebooks
 fidelity.py   a report of what decodes in a folder of savepoints

@@ -1,16 +1,22 @@
-"""Tables of what savepointdb reads, made from the registries. `python -m tools.support README.md docs/reference/formats.md` writes them.
+"""Tables of the documentation, made from the registries. `python -m tools.support PAGE…` writes them between their markers.
 
 types × versions      the families of `registry`, and the serializers of `legacy` for versions before 1.8
 backends × versions   the classes of sources in the table of openers
 _metadata             `DIALECTS` and the tables of state handles
 rules                 the tables of rules of the doctor
+functions             those of Flink's dialect, by the tables of `service.query.sql.flink.calls`
+stateinfo             the members of `stateInfo`, by its JSON schema
+options               those of a URL, by its scheme
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable
+from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 
 from doctor import RULES, Effect
@@ -27,6 +33,8 @@ from readers.metadata import handles, reader
 from readers.snapshots import reading
 from readers.snapshots.java import JAVA_SERIALIZERS, PLAIN_SERIALIZERS
 from readers.snapshots.legacy import CONFIG_SNAPSHOTS
+from readers.storage.schemes import OPTIONS
+from service.query.sql.flink.calls import REWRITTEN, SAME
 
 _AFFIXES = re.compile(r"(?:Serializer)?(?:Config)?(?:Snapshot(?:V2)?)?$")
 
@@ -193,12 +201,53 @@ def _shown(effect: Effect) -> str:
     return f"{effect.severity.value}: {effect.stage.value}" if effect.stage else effect.severity.value
 
 
+def _functions() -> Iterable[str]:
+    yield "| | functions |"
+    yield "|---|---|"
+    names = sorted({*REWRITTEN, *SAME, *_PARSED})
+    for letter, group in groupby(names, key=lambda name: name[0]):
+        yield f"| {letter.upper()} | {', '.join(f'`{name.upper()}`' for name in group)} |"
+
+
+def _stateinfo() -> Iterable[str]:
+    schema = (files("readers.stateinfo") / "stateinfo.schema.json").read_text(encoding="utf-8")
+    yield "| object | member | meaning |"
+    yield "|---|---|---|"
+    for name, described in json.loads(schema)["$defs"].items():
+        for member, one in described.get("properties", {}).items():
+            meaning = one.get("description", "")
+            if member in described["required"]:
+                meaning = f"{meaning} Required.".lstrip()
+            yield f"| {name} | `{member}` | {meaning} |"
+
+
+def _options() -> Iterable[str]:
+    yield "| scheme | options |"
+    yield "|---|---|"
+    for names, schemes in _by_options().items():
+        yield f"| {', '.join(f'`{scheme}`' for scheme in schemes)} | {', '.join(f'`{name}`' for name in names)} |"
+
+
+def _by_options() -> dict[tuple[str, ...], list[str]]:
+    found: dict[tuple[str, ...], list[str]] = {}
+    for scheme, options in OPTIONS.items():
+        if options:
+            found.setdefault(tuple(sorted(options)), []).append(scheme)
+    return found
+
+
+_PARSED = ("extract", "listagg", "trim")
+"""Functions with a grammar of their own, which the parser knows."""
+
 TABLES: dict[str, Callable[[], Iterable[str]]] = {
     "types": _types,
     "files": _state_files,
     "metadata": _metadata,
     "handles": _handles,
     "rules": _rules,
+    "functions": _functions,
+    "stateinfo": _stateinfo,
+    "options": _options,
 }
 """Name of the markers in a page → the lines of the table between them."""
 
