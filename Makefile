@@ -106,7 +106,7 @@ support: $(INSTALLED) ## write the tables that come from the code into the pages
 	$(PY) -m tools.support README.md docs/guides/storage.md $(addprefix docs/reference/,formats.md rules.md stateinfo.md upstream.md)
 
 reference: $(INSTALLED) ## write the reference of the documentation
-	$(PY) -m tools.reference docs/reference/index.md
+	$(PY) -m tools.reference docs/reference
 
 docs: $(INSTALLED) ## build the documentation into dist/site
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build

@@ -2,7 +2,7 @@
 
 screenshots.py  the screenshots of README and docs, or of every place of the page
 support.py    the tables that come from registries, for README.md and pages of docs/
-reference.py  docs/reference/index.md
+reference.py  docs/reference/index.md and python.md
 examples.py   runs the examples of the documentation and of notebooks
 fidelity.py   a report of what decodes in a folder of savepoints
 roundtrip.py  a report of what is encoded to the same bytes in a folder of savepoints

@@ -1,29 +1,37 @@
-"""The reference page of the documentation, made from the code. `python -m tools.reference docs/reference/index.md` writes it.
+"""The reference pages of the documentation, made from the code. `python -m tools.reference docs/reference` writes them.
 
-settings    the table in `service.base.settings`
-commands    the parsers of `service.cli`
-doors       the tables of `service.tasks.registry`
-errors      `QueryError` and its subclasses, and the codes that errors of the other rooms become
-HTTP        the OpenAPI description of the application
+index.md
+  settings    the table in `service.base.settings`
+  commands    the parsers of `service.cli`
+  doors       the tables of `service.tasks.registry`
+  tools       those of agents, in `service.doors.mcp.tools`
+  rules       the standard ones of `savepointdb test`
+  errors      `QueryError` and its subclasses, and the codes that errors of the other rooms become
+  HTTP        the OpenAPI description of the application
+python.md     the docstrings of `savepointdb`
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import savepointdb
 from catalog import Catalog
 from service.base.errors import QueryError, translated_codes
 from service.base.settings import ENVIRONMENT_PREFIX, SETTINGS, Settings
 from service.cli import parser_of
 from service.doors.app import create_app
+from service.doors.mcp.tools import TOOLS
 from service.query.engines.registry import ENGINES
-from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS, RegisteredTask
+from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS, RegisteredTask, tasks_at
+from service.tasks.test.standard import standard_rules
 
 _HEAD = """# Reference
 
@@ -31,9 +39,79 @@ Made from the code (`make reference`).
 """
 
 
+_PYTHON_HEAD = """# Python reference
+
+Made from the docstrings (`make reference`): the public names of `savepointdb`. [Python](../guides/python.md) has examples; `help(name)`
+describes the arguments.
+"""
+
+
 def reference() -> str:
-    """Return the whole page, as Markdown."""
-    return "\n".join([_HEAD, *_settings(), *_commands(), *_doors(), *_errors(), *_http()])
+    """Return the page of settings, commands, doors, tools, rules, errors and HTTP, as Markdown."""
+    return "\n".join(
+        [_HEAD, *_settings(), *_commands(), *_doors(), *_tools(), *_rules(), *_errors(), *_http()]
+    )
+
+
+def python_reference() -> str:
+    """Return the page of the public names of `savepointdb`, as Markdown."""
+    named = {name: getattr(savepointdb, name) for name in savepointdb.__all__}
+    errors = {name: one for name, one in named.items() if _is_error(one)}
+    classes = {name: one for name, one in named.items() if inspect.isclass(one) and name not in errors}
+    functions = {name: one for name, one in named.items() if name not in {**errors, **classes}}
+    lines = [_PYTHON_HEAD, "## Functions\n"]
+    lines += _table(("function", "does"), _described(functions))
+    for name, one in classes.items():
+        lines += [f"## {name}\n", _first_line(one), *_bases(one, classes), ""]
+        lines += _table(("member", "is or does"), _described(_members(one, classes)))
+    lines += [
+        "## Errors and warnings\n",
+        "Every error is a `QueryError` with a stable `code`; most have a `hint`.\n",
+    ]
+    del errors["QueryError"]
+    lines += _table(("class", "meaning"), _described(errors))
+    return "\n".join(lines)
+
+
+def _bases(one: type, classes: Mapping[str, type]) -> list[str]:
+    return [f"It is a `{base.__name__}`." for base in one.__bases__ if base.__name__ in classes]
+
+
+def _members(one: type, classes: Mapping[str, type]) -> dict[str, object]:
+    """Return the public members of a class, with those of bases that are not public."""
+    hidden = [
+        base
+        for base in one.__mro__[1:]
+        if base.__name__ not in classes and base.__module__[:11] == "savepointdb"
+    ]
+    return {
+        name: member
+        for base in (one, *hidden)
+        for name, member in vars(base).items()
+        if not name.startswith("_")
+    }
+
+
+def _is_error(named: object) -> bool:
+    return inspect.isclass(named) and issubclass(named, BaseException)
+
+
+def _described(members: Mapping[str, object]) -> list[tuple[str, str]]:
+    rows = [(f"`{name}{_arguments(one)}`", _first_line(one)) for name, one in members.items()]
+    return [(name, text) for name, text in rows if text and "for the other modules" not in text]
+
+
+def _arguments(named: object) -> str:
+    """Return the names of the arguments of a function, in brackets; nothing for others."""
+    if not inspect.isfunction(named):
+        return ""
+    parameters = inspect.signature(named).parameters.values()
+    names = [f"**{one.name}" if one.kind is one.VAR_KEYWORD else one.name for one in parameters]
+    return f"({', '.join(name for name in names if name != 'self')})"
+
+
+def _first_line(named: object) -> str:
+    return (inspect.getdoc(named) or "").split("\n\n")[0].replace("\n", " ")
 
 
 def _settings() -> Iterator[str]:
@@ -107,6 +185,26 @@ def _at(name: str | None, lacking: str | None) -> str:
     return ": ".join(filter(None, (f"`{name}`" if name else "–", lacking)))
 
 
+def _tools() -> Iterator[str]:
+    yield "## Tools of agents\n"
+    yield "What an agent reads about each tool. [Agents](../guides/agents.md) explains how to connect one.\n"
+    rows = [(f"`{name}`", tool.description) for name, tool in TOOLS.items()]
+    rows += [(f"`{one.tool or name}`", one.advice or one.summary) for name, one in tasks_at(MCP)]
+    yield from _table(("tool", "description"), rows)
+
+
+def _rules() -> Iterator[str]:
+    yield "## Standard rules\n"
+    yield "The rules of `savepointdb test --standard`; `--print-standard` prints their queries.\n"
+    rows = [(one.name, one.severity, _with_params(one.description, one.params)) for one in standard_rules()]
+    yield from _table(("rule", "severity", "why"), rows)
+
+
+def _with_params(description: str, params: Mapping[str, object]) -> str:
+    shown = ", ".join(f"`${name}` is {value}" for name, value in params.items())
+    return f"{description} {shown}." if shown else description
+
+
 def _errors() -> Iterator[str]:
     yield "## Errors\n"
     yield '`{"error": {"code", "message", "hint", "position": {"line", "column"}}}`, with the status.\n'
@@ -149,5 +247,9 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
     yield ""
 
 
+PAGES: dict[str, Callable[[], str]] = {"index.md": reference, "python.md": python_reference}
+"""Name of a generated page → its text."""
+
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(reference(), encoding="utf-8")
+    for page, text_of in PAGES.items():
+        (Path(sys.argv[1]) / page).write_text(text_of(), encoding="utf-8")
