@@ -3,6 +3,7 @@
 index.md
   settings    the table in `service.base.settings`
   commands    the parsers of `service.cli`
+  shell       `COMMANDS` of `service.doors.cli.shell.dotcommands`
   doors       the tables of `service.tasks.registry`
   tools       those of agents, in `service.doors.mcp.tools`
   rules       the standard ones of `savepointdb test`
@@ -28,6 +29,7 @@ from service.base.errors import QueryError, translated_codes
 from service.base.settings import ENVIRONMENT_PREFIX, SETTINGS, Settings
 from service.cli import parser_of
 from service.doors.app import create_app
+from service.doors.cli.shell.dotcommands import COMMANDS
 from service.doors.mcp.tools import TOOLS
 from service.query.engines.registry import ENGINES
 from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS, RegisteredTask, tasks_at
@@ -47,9 +49,9 @@ describes the arguments.
 
 
 def reference() -> str:
-    """Return the page of settings, commands, doors, tools, rules, errors and HTTP, as Markdown."""
+    """Return the page of settings, commands, the shell, doors, tools, rules, errors and HTTP, as Markdown."""
     return "\n".join(
-        [_HEAD, *_settings(), *_commands(), *_doors(), *_tools(), *_rules(), *_errors(), *_http()]
+        [_HEAD, *_settings(), *_commands(), *_shell(), *_doors(), *_tools(), *_rules(), *_errors(), *_http()]
     )
 
 
@@ -160,6 +162,13 @@ def parsers(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, a
         if isinstance(action, argparse._SubParsersAction):
             for below, subparser in action.choices.items():
                 yield from parsers(subparser, f"{name} {below}")
+
+
+def _shell() -> Iterator[str]:
+    yield "## Commands of the shell\n"
+    yield "[Shell](../guides/shell.md) explains how to use them. `.help NAME` shows the options of a task.\n"
+    rows = [(f"`{one.name} {one.arguments}".rstrip() + "`", one.meaning) for one in COMMANDS.values()]
+    yield from _table(("command", "does"), rows)
 
 
 def _doors() -> Iterator[str]:
