@@ -52,6 +52,16 @@ DENSE = (
     "whose timers they are",
     "of which the others stand",
     "0 files with 0 bytes",
+    "tells of each state",
+    "a database each",
+    "a table each state",
+    "a row an operator",
+    "a cell a subtask",
+    "a row a column",
+    "one of them behind it",
+    "of no operator's timers",
+    "that can be read: A diff",
+    "Whose names databases",
 )
 # Whose texts people read: help, errors, hints and remedies are constants in them.
 CODE = sorted(
@@ -103,7 +113,8 @@ def test_a_guide_is_read_to_its_end(guide: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
 def test_a_cell_is_a_phrase(page: Path) -> None:
-    rows = re.findall(r"^\|.*\|$", by_hand(page), re.MULTILINE)
+    text = page.read_text(encoding="utf-8") if page.name in reference.PAGES else by_hand(page)
+    rows = re.findall(r"^\|.*\|$", text, re.MULTILINE)
     cells = [cell.strip() for row in rows for cell in re.split(r"(?<!\\)\|", row)]
 
     assert [cell for cell in cells if len(cell) > LONGEST_CELL] == []

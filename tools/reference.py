@@ -248,12 +248,29 @@ def _http() -> Iterator[str]:
     yield from _table(("call", "does"), [*rows, ("`POST /v1/statement`", "Trino's client protocol.")])
 
 
+LONGEST_CELL = 200
+"""A cell holds a phrase: what is longer goes on below its table."""
+
+
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+    notes = []
+    for *cells, last in rows:
+        phrase, rest = _cut(last)
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in (*cells, phrase))} |"
+        notes += [f"- {cells[0]}: {rest}"] if rest else []
     yield ""
+    if notes:
+        yield from (*notes, "")
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """Return the sentences of a text that fit into a cell, and the others."""
+    if len(text) <= LONGEST_CELL:
+        return text, ""
+    end = text.rfind(". ", 0, LONGEST_CELL) + 1
+    return text[:end], text[end + 1 :]
 
 
 PAGES: dict[str, Callable[[], str]] = {"index.md": reference, "python.md": python_reference}
