@@ -7,6 +7,7 @@ index.md
   doors       the tables of `service.tasks.registry`
   tools       those of agents, in `service.doors.mcp.tools`
   rules       the standard ones of `savepointdb test`
+  columns     the schemas of the tables of facts, in `catalog`
   errors      `QueryError` and its subclasses, and the codes that errors of the other rooms become
   HTTP        the OpenAPI description of the application
 python.md     the docstrings of `savepointdb`
@@ -23,8 +24,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import savepointdb
 from catalog import Catalog
+from catalog.facts import FILES, OPERATORS, REQUIRED_CLASSES, RESTORE_CHECK, STATE_META
+from catalog.xray import XRAY, XRAY_KEYS, XRAY_LARGEST, XRAY_ORPHAN_TIMERS
+from readers import SOURCE_OFFSETS
 from service.base.errors import QueryError, translated_codes
 from service.base.settings import ENVIRONMENT_PREFIX, SETTINGS, Settings
 from service.cli import parser_of
@@ -32,6 +38,7 @@ from service.doors.app import create_app
 from service.doors.cli.shell.dotcommands import COMMANDS
 from service.doors.mcp.tools import TOOLS
 from service.query.engines.registry import ENGINES
+from service.query.sql.types import sql_type
 from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS, RegisteredTask, tasks_at
 from service.tasks.test.standard import standard_rules
 
@@ -51,7 +58,18 @@ describes the arguments.
 def reference() -> str:
     """Return the page of settings, commands, the shell, doors, tools, rules, errors and HTTP, as Markdown."""
     return "\n".join(
-        [_HEAD, *_settings(), *_commands(), *_shell(), *_doors(), *_tools(), *_rules(), *_errors(), *_http()]
+        [
+            _HEAD,
+            *_settings(),
+            *_commands(),
+            *_shell(),
+            *_doors(),
+            *_tools(),
+            *_rules(),
+            *_columns(),
+            *_errors(),
+            *_http(),
+        ]
     )
 
 
@@ -212,6 +230,28 @@ def _rules() -> Iterator[str]:
 def _with_params(description: str, params: Mapping[str, object]) -> str:
     shown = ", ".join(f"`${name}` is {value}" for name, value in params.items())
     return f"{description} {shown}." if shown else description
+
+
+_SCHEMAS: dict[str, pa.Schema] = {
+    "StateMeta": STATE_META,
+    "operators": OPERATORS,
+    "files": FILES,
+    "source_offsets": SOURCE_OFFSETS,
+    "restore_check": RESTORE_CHECK,
+    "required_classes": REQUIRED_CLASSES,
+    "xray": XRAY,
+    "xray_keys": XRAY_KEYS,
+    "xray_largest": XRAY_LARGEST,
+    "xray_orphan_timers": XRAY_ORPHAN_TIMERS,
+}
+
+
+def _columns() -> Iterator[str]:
+    yield "## Columns\n"
+    yield "Tables with the same columns in every savepoint. [Tables and types](tables.md) explains them; DESCRIBE shows those of states.\n"
+    for name, schema in _SCHEMAS.items():
+        yield f"### `{name}`\n"
+        yield from _table(("column", "type"), [(f"`{field.name}`", sql_type(field.type)) for field in schema])
 
 
 def _errors() -> Iterator[str]:
