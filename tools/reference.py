@@ -37,10 +37,10 @@ from service.cli import parser_of
 from service.doors.app import create_app
 from service.doors.cli.shell.dotcommands import COMMANDS
 from service.doors.mcp.tools import TOOLS
+from service.query.encode.formats import sql_type
 from service.query.engines.registry import ENGINES
-from service.query.sql.types import sql_type
 from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS, RegisteredTask, tasks_at
-from service.tasks.test.standard import standard_rules
+from service.tasks.test.rules import standard_rules
 
 _HEAD = """# Reference
 

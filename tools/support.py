@@ -34,7 +34,7 @@ from readers.snapshots import reading
 from readers.snapshots.java import JAVA_SERIALIZERS, PLAIN_SERIALIZERS
 from readers.snapshots.legacy import CONFIG_SNAPSHOTS
 from readers.storage.schemes import OPTIONS
-from service.query.sql.flink.calls import REWRITTEN, SAME
+from service.query.sql.translation.flink import REWRITTEN, SAME
 
 _AFFIXES = re.compile(r"(?:Serializer)?(?:Config)?(?:Snapshot(?:V2)?)?$")
 
