@@ -73,7 +73,7 @@ def create_app(
     compilation = Compilation()
     clusters = Clusters(settings, catalog, roots)
     all_triggers = Triggers(settings, clusters, catalog)
-    saved_queries = SavedQueries(settings.queries.saved_queries, may_be_missing=settings.queries.save_queries)
+    saved_queries = SavedQueries(settings.queries.saved_queries, is_writable=settings.queries.save_queries)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

@@ -20,7 +20,7 @@ from service.query.serving.registry import Queries
 from service.tasks.check.process import ToldFindings
 from service.tasks.check.registry import Checks
 from service.tasks.check.running import CheckRequest
-from service.tasks.saved.store import SavedQueries
+from service.tasks.saved.store import SavedQueries, UserQueries
 from service.tasks.task import Context, Option, Outcome, Task, TaskRequest, options_of
 from service.tasks.write.serving.writes import Writes
 
@@ -65,6 +65,16 @@ class Client:
     caller: Principal
     source: str
 
+    @property
+    def visible(self) -> Catalog:
+        """The databases that the caller may see."""
+        return self.served.catalog.visible(self.caller.sees)
+
+    @property
+    def saved(self) -> UserQueries:
+        """The saved queries of the caller."""
+        return UserQueries(store=self.served.saved, caller=self.caller, catalog=self.visible)
+
     def context(self, group: QueryGroup[Query], **about: Any) -> Context:
         """Return what a use case may use.
 
@@ -81,7 +91,7 @@ class Client:
             **about,
         )
         return Context(
-            catalog=self.served.catalog.visible(self.caller.sees),
+            catalog=self.visible,
             settings=self.served.settings,
             start=group.start,
             request=lambda: asked,

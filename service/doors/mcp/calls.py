@@ -157,11 +157,6 @@ class Call(Client):
 
     queries: list[Query] = field(default_factory=list)
 
-    @property
-    def visible(self) -> Catalog:
-        """The databases that the caller may see."""
-        return self.served.catalog.visible(self.caller.sees)
-
     def bytes_read(self) -> tuple[int, int]:
         """Return how many bytes of savepoints the queries of the call have read, and about how many they read in all."""
         found = [query.progress for query in tuple(self.queries)]

@@ -6,7 +6,6 @@ from typing import Any
 
 from anyio import to_thread
 
-from service.doors.http.api.saved import visible_queries, visible_query
 from service.doors.mcp.calls import Call, RunSavedQuery
 from service.doors.mcp.querytools import rows_of
 from service.doors.mcp.results import ToolResult, cut_text, result_of, table_text
@@ -17,10 +16,9 @@ _MOST_LISTED = 100
 
 async def run_saved_query(call: Call, arguments: RunSavedQuery) -> ToolResult:
     """Run a saved query with the caller's grants and the values of its parameters; without a name, list those there are."""
-    visible = call.visible
     if arguments.name is None:
-        return _listed(await to_thread.run_sync(visible_queries, call.served, call.caller, visible))
-    query = await to_thread.run_sync(visible_query, arguments.name, call.served, call.caller, visible)
+        return _listed(await to_thread.run_sync(lambda: call.saved.queries))
+    query = await to_thread.run_sync(call.saved.get, arguments.name)
     sql, values = query.bound({name: _text(value) for name, value in arguments.parameters.items()})
     request = call.request(
         sql,

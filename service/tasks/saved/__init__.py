@@ -8,5 +8,5 @@ Reading order:
     parameters.py  `:key` in a statement; texts → values
     query.py       SavedQuery: a name, a statement, its parameters
     files.py       TOML ↔ saved queries
-    store.py       SavedQueries: the file and the folder, read again when they change
+    store.py       SavedQueries: the file and the folder, read again when they change; UserQueries: those of one user
 """

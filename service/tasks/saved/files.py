@@ -107,7 +107,7 @@ def _parameter(name: str, table: Any, where: str) -> Parameter:
     text = None if default is None else _text_of(default)
     return parameter(
         name,
-        kind=_text_in(table, "type", where) if "type" in table else kind or "text",
+        type=_text_in(table, "type", where) if "type" in table else kind or "text",
         default=text,
         where=where,
     )

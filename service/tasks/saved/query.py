@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from service.base.errors import QuerySyntaxError
@@ -20,9 +20,8 @@ from service.tasks.saved.parameters import (
     parameter_names,
 )
 
-_LONGEST_SQL = 256 * 1024
-_LONGEST_DESCRIPTION = 2000
-_LONGEST_DATABASE = 1000
+# Bytes.
+_LONGEST = {"sql": 256 * 1024, "description": 2000, "database": 1000, "saved_for": 1000, "dialect": 20}
 _MOST_PARAMETERS = 100
 # The name is a part of addresses and the name of a file, also where neither tells `A` from `a`.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -40,10 +39,11 @@ class SavedQuery:
         dialect: of the statement.
         parameters: all parameters of the statement, in its order.
         is_written_by_hand: True if it stands in the file that people write, which no client changes.
-        saved_by: the user who saved it; empty if no client did.
-        saved_at: when, in ISO 8601; empty if no client did.
+        saved_by: the user who saved it; None if no client did.
+        saved_at: when, in ISO 8601; None if no client did.
         saved_for: name of the database that `database` stood for when a client saved the query, where that is an alias. An alias
             stands for another database for another user, so that it names nobody whose query it is.
+        may_change: True if the user who sees it may replace or delete it.
     """
 
     name: str
@@ -53,9 +53,20 @@ class SavedQuery:
     dialect: str = DIALECT
     parameters: tuple[Parameter, ...] = ()
     is_written_by_hand: bool = False
-    saved_by: str = ""
-    saved_at: str = ""
+    saved_by: str | None = None
+    saved_at: str | None = None
     saved_for: str = ""
+    may_change: bool = False
+
+    @property
+    def owner(self) -> str | None:
+        """The name of the database whose users have the query; None for all users."""
+        return self.saved_for or self.database
+
+    @property
+    def link(self) -> str:
+        """The address of its rows, without parameters, from the folder of a service."""
+        return f"saved/{self.name}"
 
     def bound(self, given: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
         """Return the statement for a request, and its parameters.
@@ -82,41 +93,31 @@ def check_name(name: str, where: str = "") -> None:
 
 
 def saved_query(
-    name: str,
-    *,
-    sql: str,
-    description: str = "",
-    database: str | None = None,
-    dialect: str = DIALECT,
-    declared: Mapping[str, Parameter] | None = None,
-    is_written_by_hand: bool = False,
-    saved_by: str = "",
-    saved_at: str = "",
-    saved_for: str = "",
-    where: str = "",
+    name: str, *, declared: Mapping[str, Parameter] | None = None, where: str = "", **facts: Any
 ) -> SavedQuery:
     """Return a saved query that is as documented.
 
     Args:
         name: its name.
-        sql: its statement.
-        description: see `SavedQuery`, as the rest.
         declared: what is known of its parameters, by name; those that nobody declares are texts that somebody must give.
         where: the beginning of messages.
+        **facts: other attributes of `SavedQuery`.
 
     Raises:
         InvalidSavedQueryError: it is not.
     """
     check_name(name, where)
-    sql = sql.strip().removesuffix(";").rstrip()
-    for what, text, longest in (
-        ("sql", sql, _LONGEST_SQL),
-        ("description", description, _LONGEST_DESCRIPTION),
-        ("database", database or "", _LONGEST_DATABASE),
-        ("saved_for", saved_for, _LONGEST_DATABASE),
-        ("dialect", dialect, 20),
-    ):
-        _check_text(text, what, longest, where)
+    given = SavedQuery(name=name, **facts)
+    sql = given.sql.strip().removesuffix(";").rstrip()
+    query = replace(
+        given,
+        sql=sql,
+        description=given.description.strip(),
+        database=given.database or None,
+        saved_by=given.saved_by or None,
+    )
+    for what, longest in _LONGEST.items():
+        _check_text(getattr(query, what) or "", what, longest, where)
     if not sql:
         raise InvalidSavedQueryError(f"{where}expected sql, found none")
     try:
@@ -130,22 +131,10 @@ def saved_query(
     declared = declared or {}
     for unknown in declared.keys() - set(names):
         raise InvalidSavedQueryError(f"{where}expected :{unknown:.100} in the statement, found it nowhere")
-    parameters = tuple(declared.get(each) or Parameter(name=each) for each in names)
-    return SavedQuery(
-        name=name,
-        sql=sql,
-        description=description.strip(),
-        database=database or None,
-        dialect=dialect,
-        parameters=parameters,
-        is_written_by_hand=is_written_by_hand,
-        saved_by=saved_by,
-        saved_at=saved_at,
-        saved_for=saved_for,
-    )
+    return replace(query, parameters=tuple(declared.get(each) or Parameter(name=each) for each in names))
 
 
-def parameter(name: str, *, kind: str = "text", default: str | None = None, where: str = "") -> Parameter:
+def parameter(name: str, *, type: str = "text", default: str | None = None, where: str = "") -> Parameter:
     """Return a parameter that is as documented.
 
     Raises:
@@ -155,11 +144,11 @@ def parameter(name: str, *, kind: str = "text", default: str | None = None, wher
         raise InvalidSavedQueryError(
             f"{where}expected a parameter's name, a letter and letters, digits and _ behind it, found {name!r:.100}"
         )
-    if kind not in TYPES:
+    if type not in TYPES:
         raise InvalidSavedQueryError(
-            f"{where}expected a type of {name}, one of {', '.join(TYPES)}, found {kind!r:.100}"
+            f"{where}expected a type of {name}, one of {', '.join(TYPES)}, found {type!r:.100}"
         )
-    found = Parameter(name=name, type=kind, default=default)
+    found = Parameter(name=name, type=type, default=default)
     if default is not None:
         _check_text(default, f"the default of {name}", LONGEST_VALUE, where)
         try:

@@ -1,4 +1,4 @@
-"""`SavedQueries`: the queries of a file, and those that clients save.
+"""`SavedQueries`: the queries of a file, and those that clients save; `UserQueries`: those of one user.
 
 | path | holds |
 |---|---|
@@ -9,6 +9,13 @@
 Of several queries with one name a user has the first one that the user sees: that of the file, and then those of the folder in this
 order. Several services may use one file and one folder: a file of the folder appears, changes and goes as a whole, and each service
 sees it within a second.
+
+| what | who may |
+|---|---|
+| see and run a query | users who see the database of the query, where it names one; it reads what its caller may read |
+| save, replace and delete one | users with a grant such as `saved:prod/*` for the database, where the service saves queries of clients |
+
+A query that its caller may not see is not there.
 """
 
 from __future__ import annotations
@@ -17,15 +24,21 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from catalog.errors import near_names
-from service.base.errors import ConflictError, LimitExceededError, near_names_hint
+from catalog import Catalog, NoSuchDatabaseError
+from catalog.errors import AmbiguousDatabaseError, near_names
+from service.base.errors import ConflictError, ForbiddenError, LimitExceededError, near_names_hint
 from service.base.machine import write_whole
+from service.base.principal import Principal
+from service.query.running.request import sendable
 from service.tasks.saved.files import MOST_QUERIES, parse_queries, toml_of
 from service.tasks.saved.parameters import NoSuchSavedQueryError, SavedQueryFileError
-from service.tasks.saved.query import SavedQuery, check_name
+from service.tasks.saved.query import SavedQuery, check_name, saved_query
 
 _SUFFIX = ".toml"
 # No name has it.
@@ -47,22 +60,23 @@ class SavedQueries:
 
     Args:
         path: path of the file that people write; empty for no queries.
-        may_be_missing: True if neither the file nor the folder need exist, because clients will save queries.
+        is_writable: True if clients save queries; neither the file nor the folder need exist then.
 
     Raises:
         SavedQueryFileError: a file is missing, cannot be read, or is not as documented.
     """
 
-    def __init__(self, path: str | os.PathLike[str] = "", *, may_be_missing: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str] = "", *, is_writable: bool = False) -> None:
         self._path = Path(path) if os.fspath(path) else None
         self._folder = None if self._path is None else self._path.with_name(self._path.name + ".d")
+        self._is_writable = is_writable
         self._lock = threading.Lock()
         self._looked = float("-inf")
         self._stamp: _Stamp | None = None
         # With the file that each is in: of two with one name the first one counts.
         self._queries: Sequence[tuple[Path, SavedQuery]] = ()
         self._current()
-        if self._path is not None and not self._stamp and not may_be_missing:
+        if self._path is not None and not self._stamp and not is_writable:
             raise SavedQueryFileError(
                 f"expected a file of saved queries, found none: {self._path.name}",
                 detail=f"{self._path}: expected a file of saved queries, found none",
@@ -70,8 +84,13 @@ class SavedQueries:
 
     @property
     def is_open(self) -> bool:
-        """True if there is a file, so that queries may be saved."""
+        """True if there may be queries."""
         return self._path is not None
+
+    @property
+    def is_writable(self) -> bool:
+        """True if clients may save queries."""
+        return self.is_open and self._is_writable
 
     def names(self) -> list[str]:
         """Return the names of all queries, in their order."""
@@ -214,6 +233,115 @@ class SavedQueries:
                 )
             found += [(path, query) for query in queries.values()]
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserQueries:
+    """The saved queries of a user. What it returns says whether the user may change it.
+
+    Attributes:
+        store: all saved queries.
+        caller: the user.
+        catalog: the databases that the user sees.
+    """
+
+    store: SavedQueries
+    caller: Principal
+    catalog: Catalog
+
+    @property
+    def may_save(self) -> bool:
+        """True if the user may save queries at all."""
+        return self.store.is_writable and self.caller.saves
+
+    @property
+    def queries(self) -> list[SavedQuery]:
+        """Those that the user sees, by name."""
+        return [self._shown(query) for query in self.store.all(self._sees).values()]
+
+    def get(self, name: str) -> SavedQuery:
+        """Return a query.
+
+        Raises:
+            NoSuchSavedQueryError: there is none of this name.
+        """
+        return self._shown(self.store.get(name, self._sees))
+
+    def put(self, name: str, *, database: str | None, is_new: bool, **facts: Any) -> SavedQuery:
+        """Save a query, or replace one.
+
+        Args:
+            name: its name.
+            database: of tables without one.
+            is_new: True if no query may have the name.
+            **facts: as for `saved_query`.
+
+        Raises:
+            CatalogError: there is no such database.
+            QueryError: the user may not save it, it is not as documented, or the name is taken.
+        """
+        self._check_writable()
+        # One that the caller does not see is not there, and so is one that is misspelt.
+        meant = None if database is None else self.catalog.schema(database).database.name
+        self._check_may_save(meant)
+        query = saved_query(
+            name,
+            database=database,
+            saved_by=sendable(self.caller.name),
+            saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            saved_for="" if meant is None or meant == database else meant,
+            **facts,
+        )
+        before = self.store.all(self._sees).get(name)
+        if before is not None and not self.caller.may_save(before.owner):
+            raise ForbiddenError(f"expected a name that is free, found {name!r} taken by another query")
+        self.store.put(query, is_new=is_new, sees=self._sees)
+        return self._shown(query)
+
+    def delete(self, name: str) -> SavedQuery:
+        """Delete a query that a client saved, and return it.
+
+        Raises:
+            QueryError: there is none of this name, or the user may not delete it.
+        """
+        self._check_writable()
+        query = self.get(name)
+        self._check_may_save(query.owner)
+        self.store.delete(name, self._sees)
+        return query
+
+    def _sees(self, query: SavedQuery) -> bool:
+        owner = query.owner
+        # A checkpoint that is gone had a name, too.
+        if owner is None or self.caller.sees_everything or self.caller.sees(owner):
+            return True
+        try:
+            found = self.catalog.schema(owner).database.name
+        except NoSuchDatabaseError:
+            return False
+        except AmbiguousDatabaseError:
+            return query.is_written_by_hand
+        # What an alias stands for differs by user. Who writes the file means each user's own.
+        return query.is_written_by_hand or found.casefold() == owner.casefold()
+
+    def _shown(self, query: SavedQuery) -> SavedQuery:
+        is_open = self.store.is_writable and not query.is_written_by_hand
+        return replace(query, may_change=is_open and self.caller.may_save(query.owner))
+
+    def _check_writable(self) -> None:
+        if not self.store.is_writable:
+            raise ForbiddenError(
+                "this service saves no queries of clients",
+                hint="its owner can allow it with the settings saved_queries and save_queries",
+            )
+
+    def _check_may_save(self, database: str | None) -> None:
+        if not self.caller.may_save(database):
+            wanted = "for any database" if database is None else f"for {database!r}"
+            raise ForbiddenError(
+                f"expected a user who may save queries {wanted}",
+                hint="a grant such as saved:prod/* allows it",
+            )
 
 
 def _no_such_query(name: str, others: list[str]) -> NoSuchSavedQueryError:

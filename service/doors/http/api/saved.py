@@ -11,33 +11,28 @@ A query that its caller may not see is not there. Parameters of a link that belo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from typing import Annotated
-from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_204_NO_CONTENT
 
-from catalog import Catalog, NoSuchDatabaseError
-from catalog.errors import AmbiguousDatabaseError
-from service.base.errors import ForbiddenError, InvalidRequestError, NotFoundError
-from service.base.principal import Principal
+from service.base.errors import InvalidRequestError, NotFoundError
 from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, with_formulas
 from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
 from service.doors.http.api.query import QueryBody
-from service.doors.http.api.state import ServiceState, State, Visible
+from service.doors.http.api.state import State, Visible
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_saved
-from service.doors.served import Served
+from service.doors.served import Client
 from service.query.encode import FORMATS, split_suffix
-from service.query.running.request import sendable
 from service.query.sql.text import DIALECT
 from service.tasks.saved.parameters import InvalidParameterError
-from service.tasks.saved.query import SavedQuery, parameter, saved_query
+from service.tasks.saved.query import SavedQuery, parameter
+from service.tasks.saved.store import UserQueries
 
 router = APIRouter(tags=["saved queries"])
 
@@ -45,14 +40,21 @@ _OF_LINKS = ("_limit", "_formulas", "_database")
 _ANY = "*"
 
 
-class SavedParameter(BaseModel):
-    """A parameter of a saved query: `:name` in its statement."""
+class ParameterBody(BaseModel):
+    """What is known of a parameter."""
 
-    name: str
-    type: str = Field(description="text, integer, number, boolean, date or timestamp")
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = Field(default="text", description="text, integer, number, boolean, date or timestamp")
     default: str | None = Field(
         default=None, description="the text that stands where nobody gives one; null if somebody must"
     )
+
+
+class SavedParameter(ParameterBody):
+    """A parameter of a saved query: `:name` in its statement."""
+
+    name: str
 
 
 class SavedEntry(BaseModel):
@@ -79,15 +81,6 @@ class SavedList(BaseModel):
     queries: list[SavedEntry]
 
 
-class ParameterBody(BaseModel):
-    """What is known of a parameter."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    type: str = Field(default="text", description="text, integer, number, boolean, date or timestamp")
-    default: str | None = Field(default=None, description="the text that stands where nobody gives one")
-
-
 class SavedBody(BaseModel):
     """A query to save."""
 
@@ -103,70 +96,48 @@ class SavedBody(BaseModel):
     )
 
 
-@router.get("/api/saved", responses=FAILURES)
-def list_saved(service: State, caller: Caller, catalog: Visible) -> SavedList:
+async def _user_queries(service: State, caller: Caller) -> UserQueries:
+    return Client(served=service, caller=caller, source="").saved
+
+
+Mine = Annotated[UserQueries, Depends(_user_queries)]
+
+
+@router.get("/api/saved", responses=FAILURES, response_model=SavedList)
+def list_saved(mine: Mine) -> UserQueries:
     """List the saved queries whose databases this user sees."""
-    found = visible_queries(service, caller, catalog)
-    return SavedList(
-        may_save=_are_open(service) and caller.saves,
-        queries=[_entry(query, service, caller) for query in found],
-    )
+    return mine
 
 
-@router.get("/api/saved/{name}", responses=FAILURES)
-def describe_saved(name: str, service: State, caller: Caller, catalog: Visible) -> SavedEntry:
+@router.get("/api/saved/{name}", responses=FAILURES, response_model=SavedEntry)
+def describe_saved(name: str, mine: Mine) -> SavedQuery:
     """Return a saved query."""
-    return _entry(visible_query(name, service, caller, catalog), service, caller)
+    return mine.get(name)
 
 
-@router.put("/api/saved/{name}", responses=FAILURES)
+@router.put("/api/saved/{name}", responses=FAILURES, response_model=SavedEntry)
 def save_query(
     name: str,
     body: SavedBody,
-    service: State,
-    caller: Caller,
-    catalog: Visible,
+    mine: Mine,
     if_none_match: Annotated[str | None, Header(description="`*` refuses to replace a query")] = None,
-) -> SavedEntry:
+) -> SavedQuery:
     """Save a query, or replace one; needs a grant such as `saved:prod/*` for its database."""
-    _check_open(service)
-    sees = _sees(caller, catalog)
     if if_none_match not in (None, _ANY):
         raise InvalidRequestError(f"expected * in If-None-Match, found {if_none_match!r:.100}")
-    # One that the caller does not see is not there, and so is one that is misspelt.
-    meant = None if body.database is None else catalog.schema(body.database).database.name
-    _check_may_save(meant, caller)
-    declared = {
-        called: parameter(called, kind=given.type, default=given.default)
-        for called, given in body.parameters.items()
+    facts = body.model_dump()
+    facts["declared"] = {
+        called: parameter(called, **known) for called, known in facts.pop("parameters").items()
     }
-    query = saved_query(
-        name,
-        sql=body.sql,
-        description=body.description,
-        database=body.database,
-        dialect=body.dialect,
-        declared=declared,
-        saved_by=sendable(caller.name),
-        saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        saved_for="" if meant is None or meant == body.database else meant,
-    )
-    before = service.saved.all(sees).get(name)
-    if before is not None and not _may_change(before, caller):
-        raise ForbiddenError(f"expected a name that is free, found {name!r} taken by another query")
-    service.saved.put(query, is_new=if_none_match == _ANY, sees=sees)
-    audit_saved(caller.identity, "written", name, query.database)
-    return _entry(query, service, caller)
+    query = mine.put(name, is_new=if_none_match == _ANY, **facts)
+    audit_saved(mine.caller.identity, "written", name, query.database)
+    return query
 
 
 @router.delete("/api/saved/{name}", responses=FAILURES, status_code=HTTP_204_NO_CONTENT)
-def delete_saved(name: str, service: State, caller: Caller, catalog: Visible) -> None:
+def delete_saved(name: str, mine: Mine) -> None:
     """Delete a query that a client saved; needs a grant such as `saved:prod/*` for its database."""
-    _check_open(service)
-    query = visible_query(name, service, caller, catalog)
-    _check_may_save(_owner(query), caller)
-    service.saved.delete(name, _sees(caller, catalog))
-    audit_saved(caller.identity, "deleted", name, query.database)
+    audit_saved(mine.caller.identity, "deleted", name, mine.delete(name).database)
 
 
 @router.head("/saved/{file}", include_in_schema=False)
@@ -177,6 +148,7 @@ async def rows_of_saved(
     service: State,
     caller: Caller,
     catalog: Visible,
+    mine: Mine,
     limit: Annotated[MostRows, Query(alias="_limit")] = None,
     formulas: Annotated[Formulas, Query(alias="_formulas")] = None,
     database: Annotated[
@@ -191,7 +163,7 @@ async def rows_of_saved(
     if "." in name:
         raise NotFoundError(f"nothing is at /saved/{file:.100}", hint=f"formats are {', '.join(FORMATS)}")
     wanted = with_formulas(known or accepted_format(accept), formulas)
-    query = await to_thread.run_sync(visible_query, name, service, caller, catalog)
+    query = await to_thread.run_sync(mine.get, name)
     bound = query.bound(_given(request))
     body = QueryBody(
         sql=query.sql,
@@ -214,82 +186,3 @@ def _given(request: Request) -> Mapping[str, str]:
                 f"expected {', '.join(_OF_LINKS)} or a parameter of the query, found {name:.100}"
             )
     return dict(found)
-
-
-def visible_queries(service: Served, caller: Principal, catalog: Catalog) -> list[SavedQuery]:
-    """Return the queries that the caller may see, by their names."""
-    return list(service.saved.all(_sees(caller, catalog)).values())
-
-
-def visible_query(name: str, service: Served, caller: Principal, catalog: Catalog) -> SavedQuery:
-    """Return a query that the caller may see.
-
-    Raises:
-        NoSuchSavedQueryError: there is none of this name.
-    """
-    return service.saved.get(name, _sees(caller, catalog))
-
-
-def _sees(caller: Principal, catalog: Catalog) -> Callable[[SavedQuery], bool]:
-    return lambda query: _is_visible(query, caller, catalog)
-
-
-def _owner(query: SavedQuery) -> str | None:
-    """Return the name of the database whose users have a query; None for all users."""
-    return query.saved_for or query.database
-
-
-def _is_visible(query: SavedQuery, caller: Principal, catalog: Catalog) -> bool:
-    owner = _owner(query)
-    # A checkpoint that is gone had a name, too.
-    if owner is None or caller.sees_everything or caller.sees(owner):
-        return True
-    try:
-        found = catalog.schema(owner).database.name
-    except NoSuchDatabaseError:
-        return False
-    except AmbiguousDatabaseError:
-        return query.is_written_by_hand
-    # What an alias stands for differs by user. Who writes the file means each user's own.
-    return query.is_written_by_hand or found.casefold() == owner.casefold()
-
-
-def _are_open(service: ServiceState) -> bool:
-    return service.saved.is_open and service.settings.queries.save_queries
-
-
-def _check_open(service: ServiceState) -> None:
-    if not _are_open(service):
-        raise ForbiddenError(
-            "this service saves no queries of clients",
-            hint="its owner can allow it with the settings saved_queries and save_queries",
-        )
-
-
-def _may_change(query: SavedQuery, caller: Principal) -> bool:
-    return caller.may_save(_owner(query))
-
-
-def _check_may_save(database: str | None, caller: Principal) -> None:
-    if not caller.may_save(database):
-        wanted = "for any database" if database is None else f"for {database!r}"
-        raise ForbiddenError(
-            f"expected a user who may save queries {wanted}", hint="a grant such as saved:prod/* allows it"
-        )
-
-
-def _entry(query: SavedQuery, service: ServiceState, caller: Principal) -> SavedEntry:
-    return SavedEntry(
-        name=query.name,
-        sql=query.sql,
-        description=query.description,
-        database=query.database,
-        dialect=query.dialect,
-        parameters=[
-            SavedParameter(name=one.name, type=one.type, default=one.default) for one in query.parameters
-        ],
-        link=f"saved/{quote(query.name)}",
-        may_change=_are_open(service) and not query.is_written_by_hand and _may_change(query, caller),
-        saved_by=query.saved_by or None,
-        saved_at=query.saved_at or None,
-    )

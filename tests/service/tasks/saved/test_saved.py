@@ -149,7 +149,7 @@ def test_a_value_never_becomes_sql(native: Any, text: str) -> None:
 def test_values_have_the_types_of_their_parameters(
     native: Any, kind: str, text: str, sql: str, found: tuple[Any, ...]
 ) -> None:
-    query = saved_query("typed", sql=sql, declared={"v": parameter("v", kind=kind)})
+    query = saved_query("typed", sql=sql, declared={"v": parameter("v", type=kind)})
     statement, values = query.bound({"v": text})
 
     [row] = native.rows(statement, parameters=values)
@@ -160,7 +160,7 @@ def test_values_have_the_types_of_their_parameters(
 
 
 def test_the_dialect_of_a_query_is_kept(native: Any) -> None:
-    declared = {"a": parameter("a", kind="integer")}
+    declared = {"a": parameter("a", type="integer")}
     query = saved_query("trino", sql="SELECT :a / 2, ARRAY[:a][1]", dialect="trino", declared=declared)
     sql, values = query.bound({"a": "7"})
 
@@ -196,7 +196,7 @@ def test_what_a_client_saves_is_read_again(
         return
     path = tmp_path / "any.toml"
 
-    SavedQueries(path, may_be_missing=True).put(query)
+    SavedQueries(path, is_writable=True).put(query)
 
     assert SavedQueries(path).get("x") == query
 
@@ -334,7 +334,7 @@ def test_a_file_that_is_none_says_what_and_where(tmp_path: Path, text: str | byt
 def test_a_file_that_is_missing_is_an_error_unless_clients_save(tmp_path: Path) -> None:
     with pytest.raises(SavedQueryFileError, match="found none"):
         SavedQueries(tmp_path / "none.toml")
-    assert SavedQueries(tmp_path / "none.toml", may_be_missing=True).names() == []
+    assert SavedQueries(tmp_path / "none.toml", is_writable=True).names() == []
     assert SavedQueries().names() == []
 
 
