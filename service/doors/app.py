@@ -21,7 +21,6 @@ from service.doors.http.api import (
     query,
     saved,
     savepoints,
-    triggers,
 )
 from service.doors.http.api.state import ServiceState
 from service.doors.http.api.tasks import JAR_PATH, jar_router, task_router
@@ -143,7 +142,6 @@ def create_app(
         queries,
         databases,
         jobs,
-        triggers,
         savepoints,
         links,
         saved,

@@ -92,10 +92,10 @@ class JobCheckpoints:
         checkpoints: those that Flink remembers: ten, unless it is told otherwise.
     """
 
-    completed: int
-    failed: int
-    in_progress: int
-    checkpoints: tuple[CheckpointAnswer, ...]
+    completed: int = 0
+    failed: int = 0
+    in_progress: int = 0
+    checkpoints: tuple[CheckpointAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

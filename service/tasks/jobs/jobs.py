@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from catalog import CheckpointFacts, JobFacts
@@ -44,8 +44,9 @@ class LiveJob:
         job_id, name, state, started_at: as Flink says them.
         last_seen_at: when Flink said so.
         error: why Flink says no more; None if it does.
-        completed, failed, in_progress: how many checkpoints.
+        checkpoints: how many there are, and those that Flink remembers.
         failure: why the last checkpoint that failed did.
+        may_savepoint: True if the user who sees it may have savepoints of it taken.
         paths: of its checkpoints, as we see them.
         folders: of the job alone, in which the cluster names checkpoints, as we see them.
     """
@@ -57,12 +58,16 @@ class LiveJob:
     started_at: datetime | None = None
     last_seen_at: datetime
     error: str | None = None
-    completed: int = 0
-    failed: int = 0
-    in_progress: int = 0
+    checkpoints: JobCheckpoints
     failure: str | None = None
+    may_savepoint: bool = False
     paths: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
+
+    @property
+    def path(self) -> str:
+        """The path of one of its checkpoints, as we see it; empty if there is none."""
+        return max(self.paths, default="")
 
     def has_made(self, place: str) -> bool:
         """Return whether the cluster says that the job made the savepoint at a place (of `place_of`)."""
@@ -195,7 +200,9 @@ class Watch:
 
     def _live(self, followed: _Followed) -> LiveJob:
         summary = followed.summary
-        live = LiveJob(
+        paths = frozenset(self._by_path(followed))
+        failures = [one for one in followed.checkpoints.values() if one.failure]
+        return LiveJob(
             label=self._client.endpoint.label,
             job_id=summary.job_id,
             name=summary.name,
@@ -203,16 +210,7 @@ class Watch:
             started_at=summary.started_at,
             last_seen_at=followed.last_seen_at,
             error=followed.error,
-        )
-        if followed.answer is None:
-            return live
-        paths = frozenset(self._by_path(followed))
-        failures = [one for one in followed.checkpoints.values() if one.failure]
-        return replace(
-            live,
-            completed=followed.answer.completed,
-            failed=followed.answer.failed,
-            in_progress=followed.answer.in_progress,
+            checkpoints=followed.answer or JobCheckpoints(),
             failure=max(failures, key=lambda one: one.number).failure if failures else None,
             paths=paths,
             folders=frozenset(checkpoint_folders(summary.job_id, paths)),

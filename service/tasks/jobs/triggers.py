@@ -49,7 +49,7 @@ class SavepointRecord:
         job: name of the job in the catalog.
         job_id: of Flink.
         cluster: label of the cluster.
-        form: canonical or native.
+        format: canonical or native.
         owner: the user who asked.
         state: running, finished or failed.
         acknowledged, subtasks: how many subtasks have done their part, and how many there are.
@@ -63,7 +63,7 @@ class SavepointRecord:
     job: str
     job_id: str
     cluster: str
-    form: SavepointFormat
+    format: SavepointFormat
     owner: Identity
     state: QueryState = QueryState.RUNNING
     acknowledged: int = 0
@@ -72,6 +72,11 @@ class SavepointRecord:
     error: QueryError | None = None
     created_at: datetime
     elapsed_ms: float = 0.0
+
+    def seen_by(self, caller: Principal) -> SavepointRecord:
+        """Return it without what a user may not see."""
+        is_hidden = self.database is not None and not caller.sees(self.database)
+        return replace(self, database=None) if is_hidden else self
 
 
 class Triggers:
@@ -98,10 +103,16 @@ class Triggers:
         """True if the service lets clients ask at all."""
         return self._settings.savepoints
 
-    def may_ask(self, job: Job, caller: Principal) -> bool:
-        """Return whether a user may ask for a savepoint of a job that the user sees."""
+    def live(self, job: Job, caller: Principal) -> LiveJob | None:
+        """Return what a cluster says of a job, and what a user who sees the job may do; None if no cluster knows it."""
         live = self._clusters.live(job)
-        return self.are_allowed and live is not None and _may_trigger(job, live, caller)
+        if live is None:
+            return None
+        return replace(
+            live,
+            error=self._clusters.error_of(live.label) or live.error,
+            may_savepoint=self.are_allowed and _may_trigger(job, live, caller),
+        )
 
     def start(self, job: Job, form: SavepointFormat, caller: Principal) -> SavepointRecord:
         """Ask Flink for a savepoint of a job, and watch it.
@@ -139,7 +150,7 @@ class Triggers:
             job=job.name,
             job_id=live.job_id,
             cluster=live.label,
-            form=form,
+            format=form,
             owner=caller.identity,
             created_at=datetime.now(UTC),
         )
@@ -157,8 +168,8 @@ class Triggers:
         ).start()
         return record
 
-    def find(self, trigger_id: str, job: Job) -> SavepointRecord:
-        """Return a savepoint of a job, as far as it is now.
+    def find(self, trigger_id: str, job: Job, caller: Principal) -> SavepointRecord:
+        """Return a savepoint of a job, as far as it is now, as a user sees it.
 
         Raises:
             SavepointNotFoundError: no savepoint of this job has this id.
@@ -167,12 +178,13 @@ class Triggers:
             found = self._open.get(trigger_id) or self._past.get(trigger_id)
         if found is None or found.job != job.name:
             raise SavepointNotFoundError("there is no such savepoint of this job")
-        return found
+        return found.seen_by(caller)
 
-    def records(self, job: Job) -> list[SavepointRecord]:
-        """Return the savepoints of a job that are open or remembered, the latest first."""
+    def records(self, job: Job, caller: Principal) -> list[SavepointRecord]:
+        """Return the savepoints of a job that are open or remembered, as a user sees them, the latest first."""
         with self._lock:
-            found = [one for one in (*self._open.values(), *self._past.values()) if one.job == job.name]
+            records = [*self._open.values(), *self._past.values()]
+        found = [one.seen_by(caller) for one in records if one.job == job.name]
         return sorted(found, key=lambda one: one.created_at, reverse=True)
 
     @property
@@ -219,7 +231,7 @@ class Triggers:
                 state=QueryState.FINISHED if error is None else QueryState.FAILED,
                 database=database,
                 error=error,
-                elapsed_ms=(time.monotonic() - begun) * 1000,
+                elapsed_ms=_elapsed_ms(begun),
             )
             self._past[record.id] = ended
             while len(self._past) > _REMEMBERED:
@@ -246,7 +258,7 @@ class Triggers:
                     self._open[trigger_id],
                     acknowledged=progress.acknowledged,
                     subtasks=progress.subtasks,
-                    elapsed_ms=(time.monotonic() - begun) * 1000,
+                    elapsed_ms=_elapsed_ms(begun),
                 )
         raise ServiceEndingError("the service is about to end; Flink may still make the savepoint")
 
@@ -276,6 +288,10 @@ class Triggers:
             f"Flink made the savepoint {name!r:.200}, but it cannot be seen where it should be",
             detail=f"expected a savepoint at {path}, found none",
         )
+
+
+def _elapsed_ms(begun: float) -> float:
+    return round((time.monotonic() - begun) * 1000, 3)
 
 
 def _may_trigger(job: Job, live: LiveJob | None, caller: Principal) -> bool:

@@ -10,9 +10,8 @@ In reading order:
     linkanswers.py the rows of a link, with an ETag and its headers
     saved.py      /api/saved, GET /saved/…: queries with names and parameters, as links
     databases.py  /api/databases: the catalog, and a key as people write it → queries
-    jobs.py       /api/jobs: the databases by their jobs
+    jobs.py       /api/jobs: the databases by their jobs, savepoints that Flink takes; /api/flink
     savepoints.py /api/savepoints: a script → a new savepoint
     tasks.py      /api/xray, /api/diff, …: the use cases of `service.tasks`; /api/checks/jar: a restore in the job of a jar
-    triggers.py   /api/jobs/{job}/savepoints: savepoints that Flink takes; /api/flink
     health.py     GET /healthz, /readyz, /metrics and /docs
 """

@@ -56,7 +56,7 @@ def test_a_job_has_its_name_its_state_and_its_checkpoints(
     assert facts is not None
     assert (live.label, live.name, live.state, live.error) == ("prod", "counting", "RUNNING", None)
     assert (facts.name, facts.state) == ("counting", "RUNNING")
-    assert live.completed >= 12
+    assert live.checkpoints.completed >= 12
     assert [one.name for one in job.databases] == [f"prod__{flink.job_id}__chk-{n}" for n in (newest, older)]
     recorded = {one["id"]: one for one in flink.recorded["checkpoints"]["body"]["history"]}
     for database, number in zip(job.databases, (newest, older), strict=True):
