@@ -29,13 +29,13 @@ from savepointdb.errors import IncompleteWarning, QueryWarning, translated, warn
 from service.base.errors import InvalidRequestError, QueryCancelledError
 from service.base.settings import Settings, parts_of
 from service.doors.cli.output import log_compilation
-from service.doors.cli.sources import cache_of, no_savepoint, storage_options
+from service.doors.cli.sources import cache_of, no_savepoint
 from service.query.encode.formats import Column
 from service.query.engines.registry import open_engines
 from service.query.running.request import QueryRequest
 from service.query.running.run import Run
 from service.query.running.session import Session
-from service.tasks.task import Context
+from service.tasks.task import Context, storage_options
 
 Close = Callable[[], None]
 

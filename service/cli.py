@@ -22,7 +22,6 @@ from service.doors.cli.parser import (
     FLINK_SETTINGS,
     QUERY_SETTINGS,
     SOURCE,
-    STORAGE_SETTINGS,
     CommandParser,
     VersionAction,
     add_asking,
@@ -309,24 +308,6 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser_of=parser_of)
 
 
-def _add_savepoint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="Running job: its id, a prefix of the id, or its name.")
-    parser.add_argument(
-        "--format",
-        default="canonical",
-        choices=("canonical", "native"),
-        help="Format of the savepoint: canonical for any state backend, native for the job's backend. native is faster.",
-    )
-    parser.add_argument(
-        "--wait", action="store_true", help="Wait until the savepoint is there, and print where it is."
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="Show the request and the savepoint as a JSON object."
-    )
-    own = ("flink_savepoint_directory", "flink_savepoint_timeout_s")
-    settings.add_arguments(parser, (*FLINK_SETTINGS, *own, *STORAGE_SETTINGS), first=("flink",))
-
-
 def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     write = _add_action(actions, "write", "Describe a savepoint in a stateInfo file.")
@@ -450,7 +431,6 @@ _COMMANDS = {
     "shell": ("Open a shell over savepoints.", _add_shell),
     "query": ("Run one SQL statement.", _add_query),
     "test": (TASKS["test"].summary, _add_own("test")),
-    "savepoint": ("Let a running Flink take a savepoint of a job.", _add_savepoint),
     "demo": ("Serve the savepoints of two small jobs, which it brings.", _add_demo),
     "mcp": ("Serve savepoints to an agent by the Model Context Protocol.", _add_mcp),
     "doctor-env": ("Check the environment: memory, disk, dependencies, keys and files.", _add_doctor),

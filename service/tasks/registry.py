@@ -114,6 +114,12 @@ TASKS: dict[str, RegisteredTask] = {
     "lookup": RegisteredTask(
         "service.tasks.lookup.lookup", "Show all states and timers of one key.", tool="lookup_key"
     ),
+    "savepoint": RegisteredTask(
+        "service.tasks.jobs.savepoint",
+        "Let a running Flink take a savepoint of a job.",
+        {MCP: "an agent starts nothing in a cluster", PYTHON: "a program asks Flink's REST API itself"},
+        {HTTP: "POST /api/jobs/{job}/savepoints"},
+    ),
     "test": RegisteredTask(
         "service.tasks.test.testing",
         "Test savepoints, or each new checkpoint, against rules.",

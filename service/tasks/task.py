@@ -188,6 +188,15 @@ class Outcome(Protocol):
         """The exit code of the command line: 0 unless the answer is a bad one."""
 
 
+def storage_options(settings: Settings) -> StorageOptions:
+    """Return how the readers reach files."""
+    return StorageOptions(
+        allow_http=settings.storage.allow_http,
+        cache_directory=settings.storage.file_cache_directory,
+        cache_bytes=settings.storage.file_cache_bytes,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """For whom a use case runs, and what it may use.
@@ -255,12 +264,7 @@ class Context:
     @property
     def storage(self) -> StorageOptions:
         """How files are reached."""
-        found = self.settings.storage
-        return StorageOptions(
-            allow_http=found.allow_http,
-            cache_directory=found.file_cache_directory,
-            cache_bytes=found.file_cache_bytes,
-        )
+        return storage_options(self.settings)
 
     def job(self, name: str | None) -> Job:
         """Return the job of a name; without a name the only one.
@@ -355,6 +359,7 @@ class Exits:
         failed: a query failed, or the output cannot be written.
         wrong_usage: the command line is wrong.
         unreadable: a savepoint cannot be read.
+        invalid: the request makes no sense; None for `failed`.
         unexpected: an error that no command expects; None to raise it.
         answers: what outcomes end with that are no failures.
     """
@@ -362,6 +367,7 @@ class Exits:
     failed: int = 1
     wrong_usage: int = 2
     unreadable: int = 3
+    invalid: int | None = None
     unexpected: int | None = None
     answers: frozenset[int] = frozenset({0})
 
@@ -403,6 +409,7 @@ class Task(Generic[Asked, Found]):
         has_source: False if it is about no savepoint: the command line takes no PATH.
         makes: True if it makes something at a place that its request names; the command line shows what, as text or with `--json`.
         reads_others: True if the command line takes more savepoints that SQL may name.
+        asks_flink: True if it asks clusters of Flink, and runs no SQL: the command line takes their settings.
     """
 
     request: type[Asked]
@@ -418,3 +425,4 @@ class Task(Generic[Asked, Found]):
     has_source: bool = True
     makes: bool = False
     reads_others: bool = False
+    asks_flink: bool = False

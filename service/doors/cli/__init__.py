@@ -5,7 +5,6 @@ query.py       run one statement
 shell/         run statements from a terminal or a pipe
 task.py        run a use case of `service.tasks`: the fields of its request → arguments, its outcome → text, JSON or rows
 jobs/          test savepoints, or each new checkpoint
-savepoint.py   let a running Flink take a savepoint
 mcp.py         serve savepoints to an agent
 completion.py  print a script that completes commands in bash, zsh or fish
 setup.py       API keys, `stateInfo` files, compiling the decoder

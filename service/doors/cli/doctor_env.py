@@ -33,7 +33,7 @@ from service.base.settings import (
     settings_of,
 )
 from service.doors.cli.output import FAILED, OK, ended
-from service.doors.cli.sources import roots_of, storage_options
+from service.doors.cli.sources import roots_of
 from service.query.encode.table import counted, size_text
 from service.query.engines.registry import ENGINES, RegisteredEngine, Requirement, Role, loaded
 from service.tasks.jobs.answers import RUNNING
@@ -41,6 +41,7 @@ from service.tasks.jobs.client import RestClient
 from service.tasks.jobs.endpoint import endpoints_of
 from service.tasks.jobs.jobs import Watch
 from service.tasks.jobs.places import Places
+from service.tasks.task import storage_options
 from writers import COMPILED_UNITS
 
 FINE, MISSING, WRONG = "ok", "missing", "wrong"

@@ -36,7 +36,7 @@ import pyarrow as pa
 
 from catalog import CatalogError
 from readers import ReaderError, compile_log, take_lost_pages
-from service.base.errors import QueryError, SavepointError, is_full, query_error_of
+from service.base.errors import InvalidRequestError, QueryError, SavepointError, is_full, query_error_of
 from service.base.settings import InvalidSettingError
 from service.query.encode import (
     FORMATS,
@@ -92,6 +92,8 @@ def ended(command: Callable[[Namespace], int | None], options: Namespace, exits:
     except (QueryError, CatalogError, ReaderError) as error:
         failure = query_error_of(error)
         code = exits.unreadable if isinstance(failure, SavepointError) else exits.failed
+        if isinstance(failure, InvalidRequestError):
+            code = exits.invalid or code
         return reported(failure.told, code, options)
     except OutputError as error:
         return reported(str(error), exits.failed, options)

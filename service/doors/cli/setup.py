@@ -17,8 +17,8 @@ import writers
 from catalog.stateinfo import write
 from service.base.settings import path_map_of, settings_of
 from service.doors.cli.output import WrongUsageError, ended, log_compilation
-from service.doors.cli.sources import storage_options
 from service.doors.http.auth.keys import KeyFile, KeyFileError
+from service.tasks.task import storage_options
 
 
 def run_keys(options: Namespace) -> int:

@@ -15,11 +15,12 @@ from catalog.cache.states import StateCache
 from catalog.catalog import Root
 from catalog.errors import ConflictingRootsError
 from catalog.stateinfo import read_uids
-from readers import NotASavepointError, StorageOptions, cache_directory
+from readers import NotASavepointError, cache_directory
 from service.base.settings import InvalidSettingError, Settings, parts_of, path_map_of, settings_of
 from service.doors.cli.output import WrongUsageError
 from service.doors.cli.parser import SOURCE
 from service.query.encode import printable
+from service.tasks.task import storage_options
 
 _SIDES = ("before", "after")
 
@@ -100,15 +101,6 @@ def opened(
         found = [newest_of(catalog_of([root], options), "compared", is_told=False) for root in roots]
     names = dict(zip(_SIDES, (one.name for one in found), strict=True))
     return Catalog.of(found), names
-
-
-def storage_options(settings: Settings) -> StorageOptions:
-    """Return how the readers reach files."""
-    return StorageOptions(
-        allow_http=settings.storage.allow_http,
-        cache_directory=settings.storage.file_cache_directory,
-        cache_bytes=settings.storage.file_cache_bytes,
-    )
 
 
 def cache_of(settings: Settings, *, writes: bool) -> StateCache | None:

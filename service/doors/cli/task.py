@@ -38,13 +38,29 @@ from service.doors.cli.output import (
     write_lines,
     write_rows,
 )
-from service.doors.cli.parser import QUERY_SETTINGS, add_names, add_no_cache, add_output
-from service.doors.cli.sources import add_paths, cache_of, opened, storage_options
+from service.doors.cli.parser import (
+    FLINK_SETTINGS,
+    QUERY_SETTINGS,
+    STORAGE_SETTINGS,
+    add_names,
+    add_no_cache,
+    add_output,
+)
+from service.doors.cli.sources import add_paths, cache_of, opened
 from service.query.encode import printable, size_text
 from service.query.encode.formats import columns_of
 from service.query.engines.registry import open_engines
 from service.tasks.registry import TASKS
-from service.tasks.task import Context, Option, Outcome, RowStream, Task, TaskRequest, options_of
+from service.tasks.task import (
+    Context,
+    Option,
+    Outcome,
+    RowStream,
+    Task,
+    TaskRequest,
+    options_of,
+    storage_options,
+)
 
 if TYPE_CHECKING:
     from doctor import Against
@@ -61,6 +77,7 @@ _TEXT, _JSON = "text", "json"
 # Of DuckDB: a join of 2 × 4 million rows takes 475 MiB in all without a limit, and 380 MiB with this one, in the same time.
 _LEAST_MB = 128
 _THREAD_MB = 48  # some buffers of a thread cannot be spilled
+_OF_SAVEPOINTS = ("flink_savepoint_directory", "flink_savepoint_timeout_s")
 _SOURCE = "source"  # the name of the savepoint that is changed, where a script has others, too
 
 
@@ -195,6 +212,11 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
             help="Format of the output; if not given, by the suffix of --output, or else text.",
         )
         parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
+    if task.asks_flink:
+        settings.add_arguments(
+            parser, (*FLINK_SETTINGS, *_OF_SAVEPOINTS, *STORAGE_SETTINGS), first=("flink",)
+        )
+        return
     add_names(parser)
     settings.add_arguments(parser, QUERY_SETTINGS, UNLIMITED)
     add_no_cache(parser)

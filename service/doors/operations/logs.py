@@ -220,7 +220,7 @@ def audit_savepoint(record: SavepointRecord) -> None:
         "job": record.job,
         "job_id": record.job_id,
         "cluster": record.cluster,
-        "format": record.format.value,
+        "format": record.format,
         "state": record.state.value,
         "code": record.error.code if record.error else None,
         "database": record.database,

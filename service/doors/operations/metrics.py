@@ -144,7 +144,7 @@ class Metrics:
 
     def triggered(self, record: SavepointRecord) -> None:
         """Count a savepoint that a client asked for."""
-        self._savepoints.labels(record.format.value, record.error.code if record.error else "").inc()
+        self._savepoints.labels(record.format, record.error.code if record.error else "").inc()
 
     def collect(self) -> Iterable[Metric]:
         """Yield the current numbers, as the registry of Prometheus requests them."""

@@ -11,6 +11,6 @@ checkpoints are read from the storage as always; without Flink they stay what th
     jobs.py        one look at a cluster: its jobs, their checkpoints, and the names of their operators
     poller.py      looks again and again, in a thread of its own, and lets the catalog learn
     clusters.py    all clusters of a service, and the live state of a job
-    trigger.py     one savepoint: asked for, watched, and found
+    savepoint.py   one savepoint: asked for, watched, and found
     triggers.py    all savepoints that clients of a service ask for
 """

@@ -32,7 +32,7 @@ from service.tasks.jobs.answers import RUNNING
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.jobs import LiveJob
 from service.tasks.jobs.places import place_of
-from service.tasks.jobs.trigger import SavepointFormat, Trigger
+from service.tasks.jobs.savepoint import Trigger
 
 _RETRY_AFTER_S = 10
 # A checkpoint that is finished may come to a mounted folder a little later.
@@ -63,7 +63,7 @@ class SavepointRecord:
     job: str
     job_id: str
     cluster: str
-    format: SavepointFormat
+    format: str
     owner: Identity
     state: QueryState = QueryState.RUNNING
     acknowledged: int = 0
@@ -114,7 +114,7 @@ class Triggers:
             may_savepoint=self.are_allowed and _may_trigger(job, live, caller),
         )
 
-    def start(self, job: Job, form: SavepointFormat, caller: Principal) -> SavepointRecord:
+    def start(self, job: Job, form: str, caller: Principal) -> SavepointRecord:
         """Ask Flink for a savepoint of a job, and watch it.
 
         Raises:
@@ -247,10 +247,7 @@ class Triggers:
             FlinkError: Flink does not answer as it should, or not in time.
         """
         begun = time.monotonic()
-        looks = trigger.looks(
-            self._settings.savepoint_timeout_s, lambda seconds: not self._ended.wait(seconds)
-        )
-        for progress in looks:
+        for progress in trigger.looks(self._settings.savepoint_timeout_s, self._ended.wait):
             if progress.path is not None:
                 return progress.path
             with self._lock:

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Response
-from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 from starlette.status import HTTP_202_ACCEPTED
 
 from catalog import Catalog, Job
 from service.base.principal import Principal
 from service.doors.http.api.state import ServiceState, State, Visible
+from service.doors.http.api.tasks import TaskBody
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody
+from service.doors.served import request_of, with_options
 from service.query.running.request import sendable
 from service.query.running.run import QueryState
-from service.tasks.jobs.trigger import SavepointFormat
+from service.tasks.jobs.savepoint import SavepointRequest
 from service.tasks.jobs.triggers import SavepointRecord
 
 router = APIRouter(responses=FAILURES)
@@ -81,16 +83,9 @@ class JobList(BaseModel):
     jobs: list[JobEntry]
 
 
-class SavepointOrder(BaseModel):
+@with_options(SavepointRequest, without=("job",))
+class SavepointOrder(TaskBody):
     """A savepoint to take."""
-
-    # A misspelt option must not be ignored.
-    model_config = ConfigDict(extra="forbid")
-
-    format: SavepointFormat = Field(
-        default=SavepointFormat.CANONICAL,
-        description="canonical: for any state backend; native: in the format of the job's backend, which is faster",
-    )
 
 
 class SavepointStatus(BaseModel):
@@ -98,7 +93,7 @@ class SavepointStatus(BaseModel):
 
     id: str
     job: str
-    format: SavepointFormat
+    format: Literal["canonical", "native"]
     status: QueryState = Field(validation_alias="state", description="running, finished or failed")
     acknowledged: int = Field(description="subtasks that have done their part")
     subtasks: int = Field(description="0 while Flink does not say")
@@ -181,7 +176,8 @@ async def take_savepoint(
     """Let Flink take a savepoint of a running job, which goes on. Needs a grant such as `savepoints:prod/*`."""
     # The catalog may look at its roots, and Flink takes its time.
     found = await to_thread.run_sync(catalog.job, job)
-    record = await to_thread.run_sync(service.triggers.start, found, order.format, caller)
+    asked = request_of(SavepointRequest, order, job=job)
+    record = await to_thread.run_sync(service.triggers.start, found, asked.format, caller)
     response.headers["Location"] = f"/api/jobs/{found.name}/savepoints/{record.id}"
     return record
 

@@ -362,3 +362,42 @@ def test_the_command_says_what_is_wrong(
         1,
         "savepointdb: prod: GET /jobs/overview: HTTP status 500: no reason\n",
     )
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "CANONICAL"), ("native", "NATIVE")], ids=str)
+def test_every_door_asks_for_the_same_format(
+    newest_flink: RecordedFlink,
+    make_checkpoint: MakeCheckpoint,
+    tmp_path: Path,
+    given: str | None,
+    expected: str,
+) -> None:
+    make_checkpoint(newest_flink.job_id, 1)
+    asked = []
+    for is_http in (True, False):
+        answer_savepoint(newest_flink, tmp_path / "savepoints" / TAKEN)
+        with service(newest_flink, tmp_path) as client:
+            if is_http:
+                path = f"/api/jobs/{newest_flink.job_id}/savepoints"
+                assert client.post(path, json={"format": given} if given else {}).status_code == 202
+            else:
+                words = ["savepoint", "counting", "--flink", newest_flink.url]
+                assert main([*words, *(["--format", given] if given else [])]) == 0
+        orders = [body for method, path, _, body in newest_flink.requests if method == "POST"]
+        asked.append(json.loads(orders[-1])["formatType"])
+
+    assert asked == [expected, expected]
+
+
+def test_every_door_refuses_another_format(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    make_checkpoint(newest_flink.job_id, 1)
+    with service(newest_flink, tmp_path) as client:
+        answer = client.post(f"/api/jobs/{newest_flink.job_id}/savepoints", json={"format": "heap"})
+    with pytest.raises(SystemExit) as ended_with:
+        main(["savepoint", "counting", "--flink", newest_flink.url, "--format", "heap"])
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    assert "format: expected one of canonical, native, found 'heap'" in answer.json()["error"]["message"]
+    assert ended_with.value.code == 2
