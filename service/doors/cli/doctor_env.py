@@ -37,8 +37,7 @@ from service.doors.cli.sources import roots_of
 from service.query.encode.table import counted, size_text
 from service.query.engines.registry import ENGINES, RegisteredEngine, Requirement, Role, loaded
 from service.tasks.jobs.answers import RUNNING
-from service.tasks.jobs.client import RestClient
-from service.tasks.jobs.endpoint import endpoints_of
+from service.tasks.jobs.client import RestClient, endpoints_of
 from service.tasks.jobs.jobs import Watch
 from service.tasks.jobs.places import Places
 from service.tasks.task import storage_options

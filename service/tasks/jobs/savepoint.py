@@ -24,8 +24,7 @@ from readers import ReaderError
 from service.base.errors import FlinkError, FlinkUnavailableError, InvalidRequestError, SavepointFailedError
 from service.query.encode import printable
 from service.tasks.jobs.answers import IN_PROGRESS, RUNNING, JobSummary, checkpoints_in, jobs_in, savepoint_in
-from service.tasks.jobs.client import RestClient
-from service.tasks.jobs.endpoint import endpoints_of
+from service.tasks.jobs.client import RestClient, endpoints_of
 from service.tasks.jobs.places import Places
 from service.tasks.task import Context, Exits, Task, TaskRequest, option
 

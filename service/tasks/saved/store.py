@@ -36,9 +36,15 @@ from service.base.errors import ConflictError, ForbiddenError, LimitExceededErro
 from service.base.machine import write_whole
 from service.base.principal import Principal
 from service.query.running.request import sendable
-from service.tasks.saved.files import MOST_QUERIES, parse_queries, toml_of
 from service.tasks.saved.parameters import NoSuchSavedQueryError, SavedQueryFileError
-from service.tasks.saved.query import SavedQuery, check_name, saved_query
+from service.tasks.saved.query import (
+    MOST_QUERIES,
+    SavedQuery,
+    check_name,
+    parse_queries,
+    saved_query,
+    toml_of,
+)
 
 _SUFFIX = ".toml"
 # No name has it.

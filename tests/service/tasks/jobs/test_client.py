@@ -19,9 +19,8 @@ from service.base.errors import FlinkAnswerError, FlinkError, FlinkRefusalError,
 from service.base.settings import InvalidSettingError, Settings
 from service.tasks.jobs import client as client_module
 from service.tasks.jobs.answers import checkpoints_in, jobs_in, savepoint_in, version_in
-from service.tasks.jobs.client import RestClient
+from service.tasks.jobs.client import RestClient, endpoints_of
 from service.tasks.jobs.document import Document
-from service.tasks.jobs.endpoint import endpoints_of
 from tests.support.certificates import certificate
 from tests.support.flinkrest import RECORDED, VERSIONS, RecordedFlink, recorded_flink
 

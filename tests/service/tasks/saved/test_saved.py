@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from service.base.errors import ConflictError, LimitExceededError, QueryError
 from service.cli import main
-from service.tasks.saved.files import MOST_QUERIES
 from service.tasks.saved.parameters import (
     InvalidParameterError,
     InvalidSavedQueryError,
@@ -22,7 +21,7 @@ from service.tasks.saved.parameters import (
     SavedQueryFileError,
     parameter_names,
 )
-from service.tasks.saved.query import parameter, saved_query
+from service.tasks.saved.query import MOST_QUERIES, parameter, saved_query
 from service.tasks.saved.store import SavedQueries
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
