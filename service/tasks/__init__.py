@@ -12,7 +12,7 @@ bisect.py   the checkpoints of a job and a query → the first one with a row
 test/     rules and savepoints → which rules hold
 convert/  a savepoint of one Flink → one for another
 export/   tables → Parquet files, tables of Iceberg and Delta
-jobs/     the REST API of clusters of Flink: jobs, checkpoints, savepoints
+jobs/     the REST API of clusters of Flink: jobs, checkpoints, savepoints that it takes
 check/    will it restore: findings as text, HTML, JUnit's XML
 diff/     what differs between two savepoints: counts, samples, texts
 """

@@ -54,6 +54,7 @@ def tasks_at(door: str) -> Iterator[tuple[str, RegisteredTask]]:
 
 CLI, HTTP, MCP, PYTHON = DOORS = ("cli", "http", "mcp", "python")
 _NEVER_WRITES = "an agent never writes to disk"
+_JOBS_ARE_ROWS = "rows of the table savepointdb.jobs"
 _STARTS_A_WRITE = {HTTP: "POST /api/savepoints"}
 TASKS: dict[str, RegisteredTask] = {
     "bisect": RegisteredTask(
@@ -150,5 +151,17 @@ class OtherUseCase:
 
 # A line goes when its use case gets one in `TASKS`.
 OTHERS: dict[str, OtherUseCase] = {
-    "query": OtherUseCase({CLI: "query", HTTP: "POST /api/query", MCP: "query", PYTHON: "Connection.sql"})
+    "jobs": OtherUseCase(
+        {CLI: "query", HTTP: "GET /api/jobs", MCP: "list_databases", PYTHON: "Connection.sql"},
+        {CLI: _JOBS_ARE_ROWS, PYTHON: _JOBS_ARE_ROWS},
+    ),
+    "query": OtherUseCase({CLI: "query", HTTP: "POST /api/query", MCP: "query", PYTHON: "Connection.sql"}),
+    "saved": OtherUseCase(
+        {CLI: "query", HTTP: "PUT /api/saved/{name}", MCP: "run_saved_query"},
+        {
+            CLI: "`--saved` runs one of a file, which people edit",
+            MCP: "an agent saves nothing",
+            PYTHON: "a program has functions",
+        },
+    ),
 }

@@ -1,9 +1,8 @@
-"""Where a cluster answers: `[LABEL=]URL`, and what proves us to it: a token, a certificate, an authority that we trust.
+"""Where a cluster answers, and one request to its REST API: bounded in time and in size, and never to another host.
 
-A token goes only to the cluster that it is for, and only where nobody on the way can read it. It is read from its file before each
-request, so that a new one needs no restart.
-
-One request to Flink's REST API: bounded in time and in size, and never to another host.
+A cluster is `[LABEL=]URL`, with what proves us to it: a token, a certificate, an authority that we trust. A token goes only to the
+cluster that it is for, and only where nobody on the way can read it. It is read from its file before each request, so that a new one
+needs no restart.
 
 | limit | against |
 |---|---|

@@ -1,10 +1,9 @@
-"""Looks at one cluster again and again, in a thread of its own, and lets the catalog learn what it says.
+"""All clusters of a service, and the live state of a job of the catalog.
 
-When a checkpoint below a root has completed that the catalog does not know, the catalog looks at its roots at once: so `latest`
-follows a job within seconds. A cluster that does not answer holds up nobody: databases and what was learned stay, with the reason and
-the time of the last answer, and the next looks come less often.
-
-All clusters of a service, and the live state of a job of the catalog.
+Each cluster is looked at again and again, in a thread of its own, and the catalog learns what it says. When a checkpoint below a root
+has completed that the catalog does not know, the catalog looks at its roots at once: so `latest` follows a job within seconds. A
+cluster that does not answer holds up nobody: databases and what was learned stay, with the reason and the time of the last answer, and
+the next looks come less often.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""`SavedQuery`: a statement with a name and parameters, as files and clients give it.
-
-TOML ↔ saved queries.
+"""`SavedQuery`: a statement with a name and parameters, as files of TOML and clients give it.
 
     [queries.large-counts]
     description = "The keys with the largest counts."
