@@ -231,7 +231,7 @@ class Triggers:
                 state=QueryState.FINISHED if error is None else QueryState.FAILED,
                 database=database,
                 error=error,
-                elapsed_ms=_elapsed_ms(begun),
+                elapsed_ms=(time.monotonic() - begun) * 1000,
             )
             self._past[record.id] = ended
             while len(self._past) > _REMEMBERED:
@@ -255,7 +255,7 @@ class Triggers:
                     self._open[trigger_id],
                     acknowledged=progress.acknowledged,
                     subtasks=progress.subtasks,
-                    elapsed_ms=_elapsed_ms(begun),
+                    elapsed_ms=(time.monotonic() - begun) * 1000,
                 )
         raise ServiceEndingError("the service is about to end; Flink may still make the savepoint")
 
@@ -285,10 +285,6 @@ class Triggers:
             f"Flink made the savepoint {name!r:.200}, but it cannot be seen where it should be",
             detail=f"expected a savepoint at {path}, found none",
         )
-
-
-def _elapsed_ms(begun: float) -> float:
-    return round((time.monotonic() - begun) * 1000, 3)
 
 
 def _may_trigger(job: Job, live: LiveJob | None, caller: Principal) -> bool:

@@ -13,14 +13,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import anyio
 import orjson
 import pyarrow as pa
 from anyio import to_thread
 from fastapi import Request
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -215,6 +215,9 @@ class ColumnBody(BaseModel):
 
     name: str
     type: str
+
+
+Milliseconds = Annotated[float, AfterValidator(lambda found: round(found, 3))]
 
 
 class DatabaseBody(BaseModel):

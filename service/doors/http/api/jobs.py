@@ -16,6 +16,7 @@ from starlette.status import HTTP_202_ACCEPTED
 
 from catalog import Catalog, Job
 from service.base.principal import Principal
+from service.doors.http.api.answers import Milliseconds
 from service.doors.http.api.state import ServiceState, State, Visible
 from service.doors.http.api.tasks import TaskBody
 from service.doors.http.auth.gate import Caller
@@ -101,7 +102,7 @@ class SavepointStatus(BaseModel):
     error: ErrorBody | None = None
     user: str = Field(validation_alias=AliasPath("owner", "name"))
     created_at: datetime
-    elapsed_ms: float
+    elapsed_ms: Milliseconds
 
 
 class SavepointList(BaseModel):

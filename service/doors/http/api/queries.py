@@ -8,11 +8,11 @@ Operators list the queries of all users, and end them.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field
 from starlette.responses import Response
 from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 
@@ -21,6 +21,7 @@ from service.doors.http.api.answers import (
     ANSWERS,
     JSON,
     DatabaseBody,
+    Milliseconds,
     QueryAnswer,
     UnreadFileBody,
     accepted_format,
@@ -29,7 +30,7 @@ from service.doors.http.api.answers import (
 from service.doors.http.api.query import QueryBody
 from service.doors.http.api.state import Everybody, State, check_operator
 from service.doors.http.auth.gate import Caller
-from service.doors.http.errors import FAILURES, ErrorBody, error_body
+from service.doors.http.errors import FAILURES, ErrorBody
 from service.doors.operations.logs import audit_kill
 from service.query.running.run import QueryState
 from service.query.serving.query import QueryRecord
@@ -50,21 +51,25 @@ class ProgressBody(BaseModel):
 class QueryStatus(BaseModel):
     """A query and its progress."""
 
-    query_id: str
+    query_id: str = Field(validation_alias="id")
     state: QueryState
-    result_ready: bool = Field(description="rows, or their end, are ready to be read")
+    result_ready: bool = Field(
+        validation_alias="is_ready", description="rows, or their end, are ready to be read"
+    )
     sql: str
     database: str | None = Field(default=None, description="database of tables without one, as it was asked")
-    user: str
+    user: str = Field(validation_alias=AliasPath("owner", "name"))
     source: str
     engine: str
     engine_reason: str
     created: float = Field(description="seconds since 1970")
-    queued_ms: float
-    elapsed_ms: float
+    queued_ms: Milliseconds
+    elapsed_ms: Milliseconds
     row_count: int = Field(description="rows of the answer so far")
     progress: ProgressBody
-    databases: list[DatabaseBody] = Field(description="savepoints that the query reads")
+    databases: list[DatabaseBody] = Field(
+        validation_alias="origins", description="savepoints that the query reads"
+    )
     incomplete: list[UnreadFileBody] = Field(description="files that the answer lacks, with `allow_partial`")
     warnings: list[str] = Field(
         description="what the service assumed, such as the database of tables without one, and which savepoints `latest` skipped"
@@ -81,7 +86,7 @@ class QueryList(BaseModel):
     queries: list[QueryStatus]
 
 
-@router.post("", status_code=HTTP_202_ACCEPTED)
+@router.post("", status_code=HTTP_202_ACCEPTED, response_model=QueryStatus)
 async def start_query(
     body: QueryBody,
     request: Request,
@@ -89,35 +94,32 @@ async def start_query(
     service: State,
     caller: Caller,
     accept: Annotated[str | None, Header()] = None,
-) -> QueryStatus:
+) -> QueryRecord:
     """Start a query. `Accept` names the format of the result: without `max_rows`, JSON has fewer rows than other formats."""
     query_request = body.request_of(request, service, caller, accepted_format(accept))
     query = await to_thread.run_sync(service.queries.start, query_request)
     response.headers["Location"] = f"{router.prefix}/{query.id}"
-    return _status(query.record)
+    return query.record
 
 
-@router.get("")
+@router.get("", response_model=QueryList)
 def list_queries(
     service: State,
     caller: Caller,
     everybody: Everybody = False,
     limit: Annotated[int | None, Query(ge=0, description="most queries")] = None,
-) -> QueryList:
+) -> dict[str, Any]:
     """List the queries of this user, or of all users: open queries, and the latest ones that ended."""
     if everybody:
         check_operator(service, caller)
     records = service.queries.all_records(caller) if everybody else service.queries.records(caller)
-    return QueryList(
-        may_see_all=service.queries.may_operate(caller),
-        queries=[_status(record) for record in records[:limit]],
-    )
+    return {"may_see_all": service.queries.may_operate(caller), "queries": records[:limit]}
 
 
-@router.get("/{query_id}")
-def describe_query(query_id: str, service: State, caller: Caller) -> QueryStatus:
+@router.get("/{query_id}", response_model=QueryStatus)
+def describe_query(query_id: str, service: State, caller: Caller) -> QueryRecord:
     """Return the progress or the result of a query."""
-    return _status(service.queries.record(query_id, caller))
+    return service.queries.record(query_id, caller)
 
 
 @router.get("/{query_id}/result", response_model=QueryAnswer, responses=ANSWERS)
@@ -150,39 +152,3 @@ async def cancel_query(query_id: str, service: State, caller: Caller) -> None:
     elif query is not None:
         # Closing may wait for the engine.
         await to_thread.run_sync(query.close)
-
-
-def _status(record: QueryRecord) -> QueryStatus:
-    progress = record.progress
-    return QueryStatus(
-        query_id=record.id,
-        state=record.state,
-        result_ready=record.is_ready,
-        sql=record.sql,
-        database=record.database,
-        user=record.owner.name,
-        source=record.source,
-        engine=record.engine,
-        engine_reason=record.engine_reason,
-        created=record.created,
-        queued_ms=round(record.queued_ms, 3),
-        elapsed_ms=round(record.elapsed_ms, 3),
-        row_count=record.row_count,
-        progress=ProgressBody(
-            bytes_read=progress.bytes_read,
-            bytes_total=progress.bytes_total,
-            rows_read=progress.rows_read,
-            splits_read=progress.splits_read,
-            splits_total=progress.splits_total,
-        ),
-        databases=[
-            DatabaseBody(name=origin.name, checkpoint_id=origin.checkpoint_id, path=origin.path)
-            for origin in record.origins
-        ],
-        incomplete=[
-            UnreadFileBody(table=file.table, path=file.path, code=file.code, message=file.message)
-            for file in record.incomplete
-        ],
-        warnings=list(record.warnings),
-        error=error_body(record.error) if record.error else None,
-    )
