@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import MISSING, dataclass
+from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, create_model
@@ -24,6 +25,7 @@ from service.tasks.saved.store import SavedQueries, UserQueries
 from service.tasks.task import Context, Option, Outcome, Task, TaskRequest, options_of
 from service.tasks.write.serving.writes import Writes
 
+# The history of queries keeps what a program calls itself, which may have any length.
 _LONGEST_SOURCE = 200
 _MOST_VALUES = 100
 _Asked = TypeVar("_Asked", bound=TaskRequest)
@@ -51,7 +53,7 @@ class Served:
     writes: Writes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Client:
     """Who asks.
 
@@ -65,15 +67,30 @@ class Client:
     caller: Principal
     source: str
 
-    @property
+    @cached_property
     def visible(self) -> Catalog:
-        """The databases that the caller may see."""
+        """The databases that the caller may see; an alias means the same all the time."""
         return self.served.catalog.visible(self.caller.sees)
 
     @property
     def saved(self) -> UserQueries:
         """The saved queries of the caller."""
         return UserQueries(store=self.served.saved, caller=self.caller, catalog=self.visible)
+
+    def request(self, sql: str, **about: Any) -> QueryRequest:
+        """Return the request of a statement.
+
+        Args:
+            sql: the statement.
+            **about: other attributes of `QueryRequest`.
+        """
+        known: dict[str, Any] = {
+            "user": self.caller.name,
+            "principal": self.caller,
+            "source": self.source[:_LONGEST_SOURCE],
+            "abandoned_after_s": self.served.settings.queries.abandoned_after_s,
+        }
+        return QueryRequest(sql=sql, **known | about)
 
     def context(self, group: QueryGroup[Query], **about: Any) -> Context:
         """Return what a use case may use.
@@ -83,13 +100,7 @@ class Client:
             **about: attributes of the context, and limits of each query as `QueryRequest` has them.
         """
         warn = about.pop("warn", lambda _: None)
-        asked = QueryRequest(
-            sql="",
-            user=self.caller.name,
-            principal=self.caller,
-            source=self.source[:_LONGEST_SOURCE],
-            **about,
-        )
+        asked = self.request("", abandoned_after_s=None, **about)
         return Context(
             catalog=self.visible,
             settings=self.served.settings,

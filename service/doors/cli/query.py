@@ -9,11 +9,11 @@ import logging
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 import readers
 from catalog import Catalog
@@ -39,6 +39,9 @@ from service.query.running.run import Run
 from service.query.running.session import Session
 from service.tasks.write.localfiles import LocalTables
 
+if TYPE_CHECKING:
+    from service.tasks.saved.query import SavedQuery
+
 
 def main(options: Namespace) -> int:
     """Run the statement; return the exit code."""
@@ -51,29 +54,16 @@ def _query(options: Namespace) -> None:
     logging.getLogger("savepointdb").addHandler(logging.NullHandler())
     settings = settings_of(vars(options), os.environ, UNLIMITED)
     paths, sql = _words(options)
-    asked = _statement(sql, options, settings)
+    request = _request(sql, options, settings)
     catalog = catalog_of(
         paths,
         options,
         option="--savepoint" if paths == options.savepoint else "",
         cache=cache_of(settings, writes=False),
     )
-    database = options.database or asked.database
-    if database is not None:
+    if request.schema is not None:
         # A name that is wrong is an error also where the statement names all its databases.
-        catalog.schema(database)
-    request = QueryRequest(
-        sql=asked.sql,
-        parameters=asked.parameters,
-        engine=options.engine,
-        max_rows=options.max_rows,
-        timeout_s=options.timeout_s,
-        dialect=asked.dialect,
-        schema=database,
-        allow_partial=options.allow_partial,
-        # A saved query is answered as the service answers it.
-        system_tables=LocalTables() if options.saved is None else None,
-    )
+        catalog.schema(request.schema)
     # A user who gives the number wants to see so many.
     rows_on_screen = ROWS_ON_SCREEN if options.max_rows is None else None
     with closing(queries_of(catalog, settings, has_deadline=options.timeout_s is not None)) as queries:
@@ -145,16 +135,6 @@ def show_answer(
         return query.row_count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Statement:
-    """The statement of a command: as it is given, or a saved one."""
-
-    sql: str
-    parameters: Mapping[str, Any]
-    database: str | None = None
-    dialect: str
-
-
 def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
     """Parse each `NAME=VALUE`.
 
@@ -213,20 +193,38 @@ def _exists(word: str) -> bool:
     return os.path.exists(word) or os.path.exists(word.partition("=")[2])
 
 
-def _statement(sql: str | None, options: Namespace, settings: Settings) -> _Statement:
+def _request(sql: str | None, options: Namespace, settings: Settings) -> QueryRequest:
     given = named_values("--param", options.param or ())
+    request = QueryRequest(
+        sql="",
+        engine=options.engine,
+        max_rows=options.max_rows,
+        timeout_s=options.timeout_s,
+        schema=options.database,
+        allow_partial=options.allow_partial,
+    )
     if sql is None:
-        if not settings.queries.saved_queries:
-            raise WrongUsageError("expected --saved-queries, the file of the saved query")
-        # Few commands have a saved query, and its modules take their time.
-        store = import_module("service.tasks.saved.store")
-        query = store.SavedQueries(settings.queries.saved_queries).get(options.saved)
-        sql, values = query.bound(given)
-        return _Statement(sql=sql, parameters=values, database=query.database, dialect=query.dialect)
+        return saved_called(options.saved, settings).asked(request, given, options.database)
     sql = sys.stdin.read() if sql == "-" else sql
     if given:
         sql, given = import_module("service.tasks.saved.parameters").with_values(sql, given)
-    return _Statement(sql=sql, parameters=given, dialect=dialect_of(options, settings.queries.compat))
+    dialect = dialect_of(options, settings.queries.compat)
+    return replace(request, sql=sql, parameters=given, dialect=dialect, system_tables=LocalTables())
+
+
+def saved_called(name: str, settings: Settings) -> SavedQuery:
+    """Return the saved query of a name.
+
+    Raises:
+        WrongUsageError: no file of saved queries was given.
+        NoSuchSavedQueryError: there is none of this name.
+    """
+    if not settings.queries.saved_queries:
+        raise WrongUsageError("expected --saved-queries, the file of the saved query")
+    # Few commands have a saved query, and its modules take their time.
+    store = import_module("service.tasks.saved.store")
+    query: SavedQuery = store.SavedQueries(settings.queries.saved_queries).get(name)
+    return query
 
 
 def _progress(query: Run) -> str:

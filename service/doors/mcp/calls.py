@@ -162,17 +162,6 @@ class Call(Client):
         found = [query.progress for query in tuple(self.queries)]
         return sum(one.bytes_read for one in found), sum(one.bytes_total for one in found)
 
-    def request(self, sql: str, **limits: Any) -> QueryRequest:
-        """Return the request of a statement."""
-        return QueryRequest(
-            sql=sql,
-            user=self.caller.name,
-            principal=self.caller,
-            source=self.source,
-            abandoned_after_s=self.served.settings.queries.abandoned_after_s,
-            **limits,
-        )
-
     async def started(self, request: QueryRequest) -> Query:
         """Start a query; its caller closes it.
 

@@ -40,7 +40,6 @@ from service.doors.served import Served
 
 _RETRY_AFTER_S = 30
 _VERSION_HEADER = "mcp-protocol-version"
-_LONGEST_SOURCE = 200
 _EVENTS = "text/event-stream"
 _REFUSED = 400
 _CALLER, _GONE = "mcp_caller", "mcp_gone"
@@ -221,9 +220,12 @@ class Door:
     def _call(self, tool: str, context: ServerRequestContext[Any, Any]) -> tuple[Call, anyio.Event | None]:
         request = context.request
         assert request is not None  # the SDK sets it for each request over HTTP
-        source = f"mcp {tool}: {request.headers.get('user-agent', '')}"
         state = request.scope["state"]
-        call = Call(served=self._served, caller=state[_CALLER], source=source[:_LONGEST_SOURCE])
+        call = Call(
+            served=self._served,
+            caller=state[_CALLER],
+            source=f"mcp {tool}: {request.headers.get('user-agent', '')}",
+        )
         return call, state[_GONE]
 
     async def _run(self) -> None:

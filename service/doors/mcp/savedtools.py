@@ -19,15 +19,9 @@ async def run_saved_query(call: Call, arguments: RunSavedQuery) -> ToolResult:
     if arguments.name is None:
         return _listed(await to_thread.run_sync(lambda: call.saved.queries))
     query = await to_thread.run_sync(call.saved.get, arguments.name)
-    sql, values = query.bound({name: _text(value) for name, value in arguments.parameters.items()})
-    request = call.request(
-        sql,
-        parameters=values,
-        max_rows=arguments.max_rows,
-        schema=arguments.database or query.database,
-        dialect=query.dialect,
-    )
-    return await rows_of(call, request, arguments.max_bytes)
+    given = {name: _text(value) for name, value in arguments.parameters.items()}
+    request = call.request("", max_rows=arguments.max_rows)
+    return await rows_of(call, query.asked(request, given, arguments.database), arguments.max_bytes)
 
 
 def _listed(queries: list[SavedQuery]) -> ToolResult:

@@ -22,6 +22,7 @@ from datetime import date, datetime, time
 from typing import Any
 
 from service.base.errors import QuerySyntaxError, known_words
+from service.query.running.request import QueryRequest
 from service.query.sql.text import DIALECT
 from service.tasks.saved.parameters import (
     LONGEST_VALUE,
@@ -83,16 +84,29 @@ class SavedQuery:
         """The address of its rows, without parameters, from the folder of a service."""
         return f"saved/{self.name}"
 
-    def bound(self, given: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-        """Return the statement for a request, and its parameters.
+    def asked(
+        self, request: QueryRequest, given: Mapping[str, str], database: str | None = None
+    ) -> QueryRequest:
+        """Return the request that runs it. It is answered as a service answers it: no file of this machine is a table.
 
         Args:
+            request: who asks, and the limits.
             given: a text for each parameter, by name; those with a default may be missing.
+            database: another one than that of the query.
 
         Raises:
             InvalidParameterError: a text is missing, for no parameter, or no value of the parameter's type.
         """
-        return bound(self.sql, self.parameters, given)
+        sql, values = bound(self.sql, self.parameters, given)
+        return replace(
+            request,
+            sql=sql,
+            written=self.sql,
+            parameters=values,
+            dialect=self.dialect,
+            schema=database or self.database or request.schema,
+            system_tables=None,
+        )
 
 
 def check_name(name: str, where: str = "") -> None:

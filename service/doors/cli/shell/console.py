@@ -14,9 +14,9 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from catalog import Catalog, CatalogError, Database
 from readers import ReaderError
@@ -32,7 +32,7 @@ from service.doors.cli.output import (
     unexpected,
 )
 from service.doors.cli.parser import dialect_of
-from service.doors.cli.query import queries_of, show_answer
+from service.doors.cli.query import queries_of, saved_called, show_answer
 from service.doors.cli.shell.dotcommands import run_command
 from service.doors.cli.shell.statements import command_of, lines_of, statements_of
 from service.doors.cli.shell.taskcommands import ReportedError, View
@@ -42,7 +42,6 @@ from service.query.running.request import QueryRequest
 from service.query.running.session import Session
 from service.query.sql.schemas import schema_called
 from service.query.sql.text import DIALECT
-from service.tasks.saved.store import SavedQueries
 from service.tasks.write.localfiles import LocalTables
 
 # A text without an end is no statement: the planner refuses it long before.
@@ -168,7 +167,7 @@ class Console:
             QueryError: it fails.
             WrongUsageError: the answer cannot be written.
         """
-        self._show(sql, DIALECT)
+        self._show(replace(self._asked(sql), dialect=DIALECT))
 
     @property
     def queries(self) -> Session:
@@ -211,12 +210,7 @@ class Console:
             WrongUsageError: no file of saved queries was given.
             QueryError: there is no such query, or a parameter is missing or unknown.
         """
-        path = self.settings.queries.saved_queries
-        if not path:
-            raise WrongUsageError("expected --saved-queries, the file of the saved query")
-        query = SavedQueries(path).get(name)
-        sql, values = query.bound(given)
-        self._show(sql, query.dialect, parameters=values, database=query.database, is_saved=True)
+        self._show(saved_called(name, self.settings).asked(self._asked(""), given))
 
     def use(self, name: str) -> None:
         """Let tables that name no database be those of another one.
@@ -267,35 +261,28 @@ class Console:
             self.use(used[1].replace('""', '"') if used[1] else used[2] or used[3])
             return
         try:
-            self._show(sql, self.view.dialect)
+            self._show(self._asked(sql))
         except QueryError as error:
             if error.position is not None:
                 error.position = Position(error.position.line + first - 1, error.position.column)
             raise
 
-    def _show(
-        self,
-        sql: str,
-        dialect: str,
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        database: str | None = None,
-        is_saved: bool = False,
-    ) -> None:
+    def _asked(self, sql: str) -> QueryRequest:
         view = self.view
-        view.check()
-        request = QueryRequest(
+        return QueryRequest(
             sql=sql,
             engine=view.engine,
             max_rows=view.max_rows,
             timeout_s=view.timeout_s,
-            dialect=dialect,
-            schema=database or view.database,
-            parameters=parameters or {},
+            dialect=view.dialect,
+            schema=view.database,
             allow_partial=view.allows_partial,
-            # A saved query is answered as the service answers it.
-            system_tables=None if is_saved else LocalTables(),
+            system_tables=LocalTables(),
         )
+
+    def _show(self, request: QueryRequest) -> None:
+        view = self.view
+        view.check()
         began = time.monotonic()
         output = view.output
         row_count = show_answer(

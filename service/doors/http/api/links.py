@@ -48,12 +48,11 @@ from service.base.errors import (
     QuerySyntaxError,
     near_names_hint,
 )
-from service.base.principal import Principal
-from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, with_formulas
+from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, max_rows_of, with_formulas
 from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
-from service.doors.http.api.query import COMPAT, QueryBody
-from service.doors.http.api.state import ServiceState, State, Visible
-from service.doors.http.auth.gate import Caller
+from service.doors.http.api.query import COMPAT, dialect_of
+from service.doors.http.api.state import Asking, ServiceState, State
+from service.doors.served import Client
 from service.query.encode import FORMATS, Format, split_suffix
 from service.query.running.run import example_of
 from service.query.sql.resolver import Resolver
@@ -131,12 +130,11 @@ async def databases_or_rows(
     parameters: Annotated[LinkParameters, Query()],
     request: Request,
     service: State,
-    caller: Caller,
-    catalog: Visible,
+    client: Asking,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Return the rows of `sql`, or the databases; `/db.csv` and the like name the format."""
-    return await _linked(Address(), parameters, request, service, caller, accept, catalog)
+    return await _linked(Address(), parameters, request, service, client, accept)
 
 
 @router.head("/db.{suffix}", include_in_schema=False)
@@ -146,14 +144,13 @@ async def rows_in_a_format(
     parameters: Annotated[LinkParameters, Query()],
     request: Request,
     service: State,
-    caller: Caller,
-    catalog: Visible,
+    client: Asking,
 ) -> Response:
     """Return the rows of `sql`, or the databases, in a format."""
     known = split_suffix(f"db.{suffix}")[1]
     if known is None:
         raise NotFoundError(f"nothing is at /db.{suffix:.100}", hint=f"formats are {', '.join(FORMATS)}")
-    return await _linked(Address(format=known), parameters, request, service, caller, None, catalog)
+    return await _linked(Address(format=known), parameters, request, service, client, None)
 
 
 @router.head("/db/{address:path}", include_in_schema=False)
@@ -163,14 +160,13 @@ async def tables_or_rows(
     parameters: Annotated[LinkParameters, Query()],
     request: Request,
     service: State,
-    caller: Caller,
-    catalog: Visible,
+    client: Asking,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Return the rows of a table (`database/table`), of `sql`, or the tables of a database; `.csv` and the like name the format."""
     parts, known = _parts(request.scope.get("raw_path"), address)
-    found = await to_thread.run_sync(_address_of, parts, known, parameters, catalog)
-    return await _linked(found, parameters, request, service, caller, accept, catalog)
+    found = await to_thread.run_sync(_address_of, parts, known, parameters, client.visible)
+    return await _linked(found, parameters, request, service, client, accept)
 
 
 async def _linked(
@@ -178,9 +174,8 @@ async def _linked(
     parameters: LinkParameters,
     request: Request,
     service: ServiceState,
-    caller: Principal,
+    client: Client,
     accept: str | None,
-    catalog: Catalog,
 ) -> Response:
     check_each_once(request)
     wanted = with_formulas(address.format or accepted_format(accept), parameters.formulas)
@@ -192,16 +187,15 @@ async def _linked(
             "expected sql, or key, _key_group, where, columns and sort of a table, found both"
         )
     if sql is None:
-        sql = await to_thread.run_sync(_statement, address, parameters, catalog)
-    body = QueryBody(
-        sql=sql,
-        max_rows=parameters.limit,
-        max_bytes=None,
+        sql = await to_thread.run_sync(_statement, address, parameters, client.visible)
+    asked = client.request(
+        sql,
+        max_rows=max_rows_of(parameters.limit, wanted, service.settings),
+        dialect=dialect_of(parameters.compat),
         compat=parameters.compat,
-        database=address.database or None,
+        schema=address.database or None,
     )
-    asked = body.request_of(request, service, caller, wanted)
-    return await link_answer(request, service, asked, catalog, wanted, address.file_name)
+    return await link_answer(request, service, asked, client.visible, wanted, address.file_name)
 
 
 def _parts(raw: bytes | None, address: str) -> tuple[list[str], Format | None]:

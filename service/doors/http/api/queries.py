@@ -28,7 +28,7 @@ from service.doors.http.api.answers import (
     answer,
 )
 from service.doors.http.api.query import QueryBody
-from service.doors.http.api.state import Everybody, State, check_operator
+from service.doors.http.api.state import Asking, Everybody, State, check_operator
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody
 from service.doors.operations.logs import audit_kill
@@ -89,14 +89,13 @@ class QueryList(BaseModel):
 @router.post("", status_code=HTTP_202_ACCEPTED, response_model=QueryStatus)
 async def start_query(
     body: QueryBody,
-    request: Request,
     response: Response,
     service: State,
-    caller: Caller,
+    client: Asking,
     accept: Annotated[str | None, Header()] = None,
 ) -> QueryRecord:
     """Start a query. `Accept` names the format of the result: without `max_rows`, JSON has fewer rows than other formats."""
-    query_request = body.request_of(request, service, caller, accepted_format(accept))
+    query_request = body.request_of(client, accepted_format(accept))
     query = await to_thread.run_sync(service.queries.start, query_request)
     response.headers["Location"] = f"{router.prefix}/{query.id}"
     return query.record

@@ -6,20 +6,18 @@ JSON has at most `max_rows` rows; other formats have all rows, unless `max_rows`
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.base.principal import Principal
 from service.doors.http.api.answers import ANSWERS, JSON, QueryAnswer, accepted_format, answer, max_rows_of
-from service.doors.http.api.state import ServiceState, State
-from service.doors.http.auth.gate import Caller, caller_of
+from service.doors.http.api.state import Asking, ServiceState, State, client_of
 from service.doors.http.errors import EXPECTED, on_error
+from service.doors.served import Client
 from service.query.encode import Format
 from service.query.engines.registry import AUTO, Role, choices_text, local_engine, titles_of
 from service.query.running.request import QueryRequest
@@ -27,8 +25,6 @@ from service.query.sql.schemas import FLINK
 from service.query.sql.text import DIALECT
 from service.tasks.saved.parameters import with_values
 
-# The history of queries keeps the User-Agent, which may have any length.
-_LONGEST_SOURCE = 200
 COMPAT = (
     "flink: tables may have the names of Flink's State Catalog, too; if not given, what the service is set to"
 )
@@ -73,46 +69,33 @@ class QueryBody(BaseModel):
         default=None, description="a value for each `:name` in the statement, by name; it never becomes SQL"
     )
 
-    def request_of(
-        self,
-        request: Request,
-        service: ServiceState,
-        caller: Principal,
-        wanted: Format,
-        bound: tuple[str, Mapping[str, Any]] | None = None,
-    ) -> QueryRequest:
+    def request_of(self, client: Client, wanted: Format) -> QueryRequest:
         """Return the request for the query registry.
 
         Args:
-            request: the HTTP request.
-            service: the service.
-            caller: who asks.
+            client: who asks.
             wanted: the format of the answer.
-            bound: the statement with `$name` for each `:name`, and their values; if not given, the values of the body are bound.
         """
-        if bound is None:
-            bound = (self.sql, {}) if self.parameters is None else with_values(self.sql, self.parameters)
-        sql, values = bound
-        return QueryRequest(
-            sql=sql,
+        sql, values = (self.sql, {}) if self.parameters is None else with_values(self.sql, self.parameters)
+        return client.request(
+            sql,
             written=self.sql,
             engine=self.engine,
-            max_rows=max_rows_of(self.max_rows, wanted, service.settings),
+            max_rows=max_rows_of(self.max_rows, wanted, client.served.settings),
             max_bytes=self.max_bytes,
             timeout_s=self.timeout_s,
-            dialect=FLINK
-            if self.compat == FLINK and "dialect" not in self.model_fields_set
-            else self.dialect,
+            dialect=self.dialect if "dialect" in self.model_fields_set else dialect_of(self.compat),
             compat=self.compat,
             explain=self.explain,
             allow_partial=self.allow_partial,
             schema=self.database,
             parameters=values,
-            user=caller.name,
-            principal=caller,
-            source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],
-            abandoned_after_s=service.settings.queries.abandoned_after_s,
         )
+
+
+def dialect_of(compat: str | None) -> str:
+    """Return the dialect of statements that name none: that of the names that their tables may have."""
+    return FLINK if compat == FLINK else DIALECT
 
 
 router = APIRouter(prefix="/api", tags=["query"])
@@ -123,18 +106,17 @@ async def query(
     body: QueryBody,
     request: Request,
     service: State,
-    caller: Caller,
+    client: Asking,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Run a query and return its rows."""
-    return await _answered(body, request, service, caller, accepted_format(accept))
+    return await _answered(body, request, service, client, accepted_format(accept))
 
 
 async def _answered(
-    body: QueryBody, request: Request, service: ServiceState, caller: Principal, wanted: Format
+    body: QueryBody, request: Request, service: ServiceState, client: Client, wanted: Format
 ) -> Response:
-    query_request = body.request_of(request, service, caller, wanted)
-    started = await service.starts.run(partial(service.queries.start, query_request))
+    started = await service.starts.run(partial(service.queries.start, body.request_of(client, wanted)))
     return await answer(request, service, started, wanted)
 
 
@@ -163,7 +145,7 @@ class PlainQueries:
         service: ServiceState = request.app.state.service
         response: Response
         try:
-            response = await _answered(body, request, service, caller_of(request), JSON)
+            response = await _answered(body, request, service, client_of(request), JSON)
         except EXPECTED as error:
             response = await on_error(request, error)
         await response(scope, receive, send)

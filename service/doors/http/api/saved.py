@@ -20,14 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_204_NO_CONTENT
 
 from service.base.errors import InvalidRequestError, NotFoundError
-from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, with_formulas
+from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, max_rows_of, with_formulas
 from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
-from service.doors.http.api.query import QueryBody
-from service.doors.http.api.state import State, Visible
-from service.doors.http.auth.gate import Caller
+from service.doors.http.api.state import Asking, State
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_saved
-from service.doors.served import Client
 from service.query.encode import FORMATS, split_suffix
 from service.query.sql.text import DIALECT
 from service.tasks.saved.parameters import InvalidParameterError
@@ -96,8 +93,8 @@ class SavedBody(BaseModel):
     )
 
 
-async def _user_queries(service: State, caller: Caller) -> UserQueries:
-    return Client(served=service, caller=caller, source="").saved
+async def _user_queries(client: Asking) -> UserQueries:
+    return client.saved
 
 
 Mine = Annotated[UserQueries, Depends(_user_queries)]
@@ -146,9 +143,7 @@ async def rows_of_saved(
     file: str,
     request: Request,
     service: State,
-    caller: Caller,
-    catalog: Visible,
-    mine: Mine,
+    client: Asking,
     limit: Annotated[MostRows, Query(alias="_limit")] = None,
     formulas: Annotated[Formulas, Query(alias="_formulas")] = None,
     database: Annotated[
@@ -163,17 +158,10 @@ async def rows_of_saved(
     if "." in name:
         raise NotFoundError(f"nothing is at /saved/{file:.100}", hint=f"formats are {', '.join(FORMATS)}")
     wanted = with_formulas(known or accepted_format(accept), formulas)
-    query = await to_thread.run_sync(mine.get, name)
-    bound = query.bound(_given(request))
-    body = QueryBody(
-        sql=query.sql,
-        max_rows=limit,
-        max_bytes=None,
-        dialect=query.dialect,
-        database=database or query.database,
-    )
-    asked = body.request_of(request, service, caller, wanted, bound)
-    return await link_answer(request, service, asked, catalog, wanted, name)
+    query = await to_thread.run_sync(client.saved.get, name)
+    plain = client.request("", max_rows=max_rows_of(limit, wanted, service.settings))
+    asked = query.asked(plain, _given(request), database)
+    return await link_answer(request, service, asked, client.visible, wanted, name)
 
 
 def _given(request: Request) -> Mapping[str, str]:

@@ -10,9 +10,9 @@ from fastapi import Depends, Query, Request
 from catalog import Catalog
 from service.base.errors import ForbiddenError
 from service.base.principal import Principal
-from service.doors.http.auth.gate import Caller
+from service.doors.http.auth.gate import caller_of
 from service.doors.operations.metrics import Metrics
-from service.doors.served import Served
+from service.doors.served import Client, Served
 from service.query.engines.workers import WorkerEngine
 from service.query.serving.starts import QueryStarts
 from service.tasks.jobs.clusters import Clusters
@@ -51,6 +51,19 @@ async def _service_state(request: Request) -> ServiceState:
 State = Annotated[ServiceState, Depends(_service_state)]
 
 
+def client_of(request: Request) -> Client:
+    """Return who asks."""
+    source = request.headers.get("user-agent", "")
+    return Client(served=request.app.state.service, caller=caller_of(request), source=source)
+
+
+async def _client(request: Request) -> Client:
+    return client_of(request)
+
+
+Asking = Annotated[Client, Depends(_client)]
+
+
 Everybody = Annotated[
     bool, Query(alias="all", description="also those of others; needs a grant such as `operator:prod/*`")
 ]
@@ -66,8 +79,8 @@ def check_operator(service: ServiceState, caller: Principal) -> None:
         raise ForbiddenError("expected an operator", hint="a grant such as operator:prod/* makes one")
 
 
-async def _visible_catalog(service: State, principal: Caller) -> Catalog:
-    return service.catalog.visible(principal.sees)
+async def _visible_catalog(client: Asking) -> Catalog:
+    return client.visible
 
 
 Visible = Annotated[Catalog, Depends(_visible_catalog)]

@@ -19,10 +19,9 @@ from fastapi import APIRouter, Body, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.base.errors import InvalidRequestError
-from service.doors.http.api.state import State
-from service.doors.http.auth.gate import Caller
+from service.doors.http.api.state import Asking
 from service.doors.http.errors import FAILURES
-from service.doors.served import Client, body_of, request_of, with_options
+from service.doors.served import body_of, request_of, with_options
 from service.query.serving.query import Query, ended_on_disconnect
 from service.tasks.check.running import CheckRequest
 from service.tasks.registry import HTTP, RegisteredTask, tasks_at
@@ -60,8 +59,7 @@ def _answerer(name: str, registered: RegisteredTask) -> Callable[..., Awaitable[
     named = _IN_ADDRESS.findall(registered.address or "")
     kind = body_of(name, task.request, TaskBody if task.is_apart else LimitedBody, named)
 
-    async def answer(request: Request, service: State, caller: Caller, body: Any, **address: str) -> Response:
-        client = Client(served=service, caller=caller, source=request.headers.get("user-agent", ""))
+    async def answer(request: Request, client: Asking, body: Any, **address: str) -> Response:
         asked = request_of(task.request, body, **address)
         queries: list[Query] = []
         limits = body.model_dump(include=set(LimitedBody.model_fields))
@@ -72,8 +70,7 @@ def _answerer(name: str, registered: RegisteredTask) -> Callable[..., Awaitable[
 
     kinds = {
         "request": Request,
-        "service": State,
-        "caller": Caller,
+        "client": Asking,
         "body": Annotated[kind, Body()],
         **dict.fromkeys(named, str),
     }
@@ -104,7 +101,7 @@ class JarQuery(BaseModel):
     },
 )
 async def check_savepoint_with_jar(
-    request: Request, asked: Annotated[JarQuery, fastapi.Query()], service: State, caller: Caller
+    request: Request, asked: Annotated[JarQuery, fastapi.Query()], client: Asking
 ) -> Response:
     """Say what a restore in the job of a jar will do; the jar is the body. It is read, and nothing of it is run or kept."""
     if not asked.name.isprintable():
@@ -113,7 +110,6 @@ async def check_savepoint_with_jar(
     jar = await request.body()
     if not jar:
         raise InvalidRequestError("expected a jar as the body of the request, found nothing")
-    client = Client(served=service, caller=caller, source="")
     async with ended_on_disconnect(request):
         found = await client.checked(check, jar, asked.name)
     return Response(orjson.dumps(found.to_dict()), media_type="application/json")

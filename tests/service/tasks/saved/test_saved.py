@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from service.base.errors import ConflictError, LimitExceededError, QueryError
 from service.cli import main
+from service.query.running.request import QueryRequest
 from service.tasks.saved.parameters import (
     InvalidParameterError,
     InvalidSavedQueryError,
@@ -21,7 +22,7 @@ from service.tasks.saved.parameters import (
     SavedQueryFileError,
     parameter_names,
 )
-from service.tasks.saved.query import MOST_QUERIES, parameter, saved_query
+from service.tasks.saved.query import MOST_QUERIES, SavedQuery, parameter, saved_query
 from service.tasks.saved.store import SavedQueries
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
@@ -49,8 +50,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def bound(query: SavedQuery, given: dict[str, str]) -> tuple[str, Any]:
+    asked = query.asked(QueryRequest(sql=""), given)
+    return asked.sql, asked.parameters
+
+
 def rows(native: Any, store: SavedQueries, name: str, **given: str) -> list[tuple[Any, ...]]:
-    sql, values = store.get(name).bound(given)
+    sql, values = bound(store.get(name), given)
     found: list[tuple[Any, ...]] = native.rows(sql, parameters=values)
     return found
 
@@ -85,7 +91,7 @@ def test_a_query_of_the_file_runs_with_the_values_of_its_caller(native: Any, fil
 )
 def test_values_that_do_not_fit_are_named(file: Path, name: str, given: dict[str, str], told: str) -> None:
     with pytest.raises(InvalidParameterError, match="expected") as caught:
-        SavedQueries(file).get(name).bound(given)
+        bound(SavedQueries(file).get(name), given)
 
     assert told in caught.value.message
     assert len(caught.value.message) < 300
@@ -124,7 +130,7 @@ def test_parameters_are_told_from_other_colons(sql: str, names: tuple[str, ...])
 @given(text=TEXTS)
 def test_a_value_never_becomes_sql(native: Any, text: str) -> None:
     query = saved_query("echo", sql="SELECT :text AS a, 'x' || :text AS b, :text = :other AS c")
-    sql, values = query.bound({"text": text, "other": text + "'"})
+    sql, values = bound(query, {"text": text, "other": text + "'"})
 
     assert native.rows(sql, parameters=values) == [(text, f"x{text}", False)]
 
@@ -149,26 +155,26 @@ def test_values_have_the_types_of_their_parameters(
     native: Any, kind: str, text: str, sql: str, found: tuple[Any, ...]
 ) -> None:
     query = saved_query("typed", sql=sql, declared={"v": parameter("v", type=kind)})
-    statement, values = query.bound({"v": text})
+    statement, values = bound(query, {"v": text})
 
     [row] = native.rows(statement, parameters=values)
     assert [got for got, wanted in zip(row, found, strict=True) if wanted is not None and got != wanted] == []
     for wrong in ("", "a", "2026-13-01", "1 OR 1=1", "nan", "--", "2026-01-31'"):
         with pytest.raises(InvalidParameterError):
-            query.bound({"v": wrong})
+            bound(query, {"v": wrong})
 
 
 def test_the_dialect_of_a_query_is_kept(native: Any) -> None:
     declared = {"a": parameter("a", type="integer")}
     query = saved_query("trino", sql="SELECT :a / 2, ARRAY[:a][1]", dialect="trino", declared=declared)
-    sql, values = query.bound({"a": "7"})
+    sql, values = bound(query, {"a": "7"})
 
     assert native.rows(sql, parameters=values, dialect="trino") == [(3, 7)]
 
 
 def test_an_error_stands_where_it_is_in_the_saved_text(native: Any) -> None:
     query = saved_query("wrong", sql="SELECT :a,\n  nothing_of_it FROM native.aggregate WHERE key = :a")
-    sql, values = query.bound({"a": "x" * 100})
+    sql, values = bound(query, {"a": "x" * 100})
 
     with pytest.raises(QueryError) as caught:
         native.rows(sql, parameters=values)
