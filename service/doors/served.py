@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container
 from dataclasses import MISSING, dataclass
 from functools import cached_property
@@ -23,11 +24,14 @@ from service.tasks.check.registry import Checks
 from service.tasks.check.running import CheckRequest
 from service.tasks.saved.store import SavedQueries, UserQueries
 from service.tasks.task import Context, Option, Outcome, Task, TaskRequest, options_of
-from service.tasks.write.serving.writes import Writes
+from service.tasks.write.request import WriteRequest
+from service.tasks.write.serving.writes import WriteOrder, Writes
+from service.tasks.write.statements.script import statements_of
 
 # The history of queries keeps what a program calls itself, which may have any length.
 _LONGEST_SOURCE = 200
 _MOST_VALUES = 100
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _Asked = TypeVar("_Asked", bound=TaskRequest)
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -91,6 +95,23 @@ class Client:
             "abandoned_after_s": self.served.settings.queries.abandoned_after_s,
         }
         return QueryRequest(sql=sql, **known | about)
+
+    def write_order(self, asked: WriteRequest, *, is_checked: bool = False) -> WriteOrder:
+        """Return the order of a write, without its target; see `WriteOrder`.
+
+        Raises:
+            QueryError: the script means nothing.
+        """
+        statements = statements_of(asked.sql, self.served.settings.queries.max_sql_bytes)
+        return WriteOrder(
+            request=asked,
+            databases=tuple(self.visible.known()),
+            target=None,
+            kinds=tuple(_CAPITAL.sub(" ", type(one).__name__).upper() for one in statements),
+            owner=self.caller.identity,
+            client=self.source[:_LONGEST_SOURCE],
+            is_checked=is_checked,
+        )
 
     def context(self, group: QueryGroup[Query], **about: Any) -> Context:
         """Return what a use case may use.

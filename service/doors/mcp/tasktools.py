@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 from anyio import CancelScope, sleep, to_thread
 
-from service.base.principal import Identity
 from service.doors.mcp.calls import Call, LimitedArguments, PreviewWrite, database_of
 from service.doors.mcp.results import ToolResult, cut_text, line_text, result_of, table_text
 from service.doors.served import request_of
@@ -22,7 +21,6 @@ from service.query.running.run import QueryState
 from service.tasks.registry import RegisteredTask
 from service.tasks.write.request import WriteRequest
 from service.tasks.write.serving.writes import Write, WriteOrder
-from service.tasks.write.statements.script import statements_of
 from writers import FilesMode
 
 # List of rows → the list of the names of their columns.
@@ -118,21 +116,12 @@ async def preview_write(call: Call, arguments: PreviewWrite) -> ToolResult:
 
 
 def _order(call: Call, arguments: PreviewWrite) -> WriteOrder:
-    visible = call.visible
-    source = database_of(visible, arguments.database).name
-    statements = statements_of(arguments.sql, call.served.settings.queries.max_sql_bytes)
-    return WriteOrder(
-        # Only what changes is made, among the temporary files of the process.
-        request=request_of(
-            WriteRequest, arguments, database=source, dry_run=True, files=FilesMode.REFERENCE, engine=HERE
-        ),
-        databases=tuple(visible.known()),
-        target=None,
-        kinds=tuple(type(one).__name__.upper() for one in statements),
-        owner=Identity(call.caller.source, call.caller.name),
-        client=call.source,
-        is_checked=True,
+    source = database_of(call.visible, arguments.database).name
+    # Only what changes is made, among the temporary files of the process.
+    asked = request_of(
+        WriteRequest, arguments, database=source, dry_run=True, files=FilesMode.REFERENCE, engine=HERE
     )
+    return call.write_order(asked, is_checked=True)
 
 
 def _ended(write: Write) -> None:

@@ -7,24 +7,23 @@ the setting `write_root` is given.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from anyio import to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 
 from catalog import Catalog
 from doctor import Severity
 from service.base.errors import ForbiddenError, InvalidRequestError, WriteNotFoundError
-from service.base.principal import Identity, Principal
-from service.doors.http.api.state import Everybody, ServiceState, State, check_operator
+from service.base.principal import Principal
+from service.doors.http.api.state import Asking, Everybody, State, check_operator
 from service.doors.http.api.tasks import TaskBody
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES, ErrorBody, error_body
 from service.doors.operations.logs import audit_kill_of_write
-from service.doors.served import request_of, with_options
+from service.doors.served import Client, request_of, with_options
 from service.query.engines.registry import HERE
 from service.query.running.run import QueryState
 from service.tasks.write.changes import Effect
@@ -33,12 +32,9 @@ from service.tasks.write.request import WriteRequest
 from service.tasks.write.serving.targets import target_of
 from service.tasks.write.serving.task import WriteProgress
 from service.tasks.write.serving.writes import WriteOrder, WriteRecord
-from service.tasks.write.statements.script import statements_of
 from writers import FilesMode, Summary
 
 router = APIRouter(prefix="/api/savepoints", tags=["writing"], responses=FAILURES)
-_LONGEST_CLIENT = 200
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @with_options(WriteRequest, without=("database", "engine"))
@@ -125,14 +121,10 @@ class WriteList(BaseModel):
 
 
 @router.post("", status_code=HTTP_202_ACCEPTED)
-async def write_savepoint(
-    body: WriteBody, request: Request, response: Response, service: State, caller: Caller
-) -> WriteStatus:
+async def write_savepoint(body: WriteBody, response: Response, service: State, client: Asking) -> WriteStatus:
     """Start to write a savepoint: a script over a database, or over nothing, → a new directory. Needs a grant to write both."""
-    client = request.headers.get("user-agent", "")[:_LONGEST_CLIENT]
     # Databases and targets are looked up on the disk.
-    order = await to_thread.run_sync(_order, body, service, caller, client)
-    write = service.writes.start(order)
+    write = service.writes.start(await to_thread.run_sync(_order, body, client))
     response.headers["Location"] = f"{router.prefix}/{write.id}"
     return _status(write.record)
 
@@ -170,37 +162,28 @@ async def cancel_write(write_id: str, service: State, caller: Caller) -> None:
             audit_kill_of_write(caller.identity, killed)
 
 
-def _order(body: WriteBody, service: ServiceState, caller: Principal, client: str) -> WriteOrder:
+def _order(body: WriteBody, client: Client) -> WriteOrder:
     """Return the checked order of a client.
 
     Raises:
         QueryError: the service writes nothing, the user may not, or the request makes no sense.
     """
-    if not service.writes.roots:
+    roots, caller = client.served.writes.roots, client.caller
+    if not roots:
         raise ForbiddenError(
             "this service writes no savepoints", hint="its owner can allow it with the setting write_root"
         )
     asked = request_of(WriteRequest, body, database=body.source, engine=HERE)
-    kinds = tuple(
-        _CAPITAL.sub(" ", type(one).__name__).upper()
-        for one in statements_of(asked.sql, service.settings.queries.max_sql_bytes)
-    )
-    visible = service.catalog.visible(caller.sees)
-    source = _source(asked, visible, caller)
+    order = client.write_order(asked)
+    source = _source(asked, client.visible, caller)
     target = None
     if asked.target is not None:
-        target = target_of(asked.target, service.writes.roots)
+        target = target_of(asked.target, roots)
         if not caller.may_write(target.database):
             raise ForbiddenError(f"expected a user who may write {target.database!r}", hint=_GRANT_HINT)
         target = None if asked.dry_run else target
-    return WriteOrder(
-        request=replace(asked, database=source, target=None if target is None else target.path),
-        databases=tuple(visible.known()),
-        target=target,
-        kinds=kinds,
-        owner=Identity(caller.source, caller.name),
-        client=client,
-    )
+    asked = replace(asked, database=source, target=None if target is None else target.path)
+    return replace(order, request=asked, target=target)
 
 
 def _source(asked: WriteRequest, visible: Catalog, caller: Principal) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -405,6 +406,16 @@ def test_a_write_is_previewed_and_nothing_is_written(agent: Agent) -> None:
     assert content["check"]["exit_code"] in (0, 1)
     assert content["notes"] == ["nothing was written"]
     assert "→ value=0" in told["content"][0]["text"]
+
+
+def test_the_audit_log_names_the_statements_of_a_preview_as_those_of_a_write(
+    agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "savepointdb.audit"):
+        agent.call("preview_write", sql="DROP TABLE nothing", database="native")
+
+    fields = [vars(one)["fields"] for one in caplog.records if one.name == "savepointdb.audit"]
+    assert [one["statements"] for one in fields if "write_id" in one] == [["DROP TABLE"]]
 
 
 @pytest.mark.parametrize(
