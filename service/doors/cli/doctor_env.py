@@ -38,8 +38,7 @@ from service.query.encode.table import counted, size_text
 from service.query.engines.registry import ENGINES, RegisteredEngine, Requirement, Role, loaded
 from service.tasks.jobs.answers import RUNNING
 from service.tasks.jobs.client import RestClient, endpoints_of
-from service.tasks.jobs.jobs import Watch
-from service.tasks.jobs.places import Places
+from service.tasks.jobs.jobs import Places, Watch
 from service.tasks.task import storage_options
 from writers import COMPILED_UNITS
 

@@ -25,7 +25,7 @@ from anyio import to_thread
 from catalog.errors import near_names
 from service.base.errors import InvalidRequestError, NotFoundError, QueryError, query_error_of
 from service.doors.http.api import databases
-from service.doors.mcp import catalogtools, querytools, savedtools
+from service.doors.mcp import catalogtools, querytools
 from service.doors.mcp.calls import (
     Arguments,
     Call,
@@ -175,7 +175,7 @@ TOOLS: Mapping[str, Tool] = {
         title="Run a saved query",
         description="Run a query that people have saved under a name, with values for its parameters. Without a name: list them.",
         arguments=RunSavedQuery,
-        run=savedtools.run_saved_query,
+        run=querytools.run_saved_query,
         output={},
     ),
     "preview_write": Tool(

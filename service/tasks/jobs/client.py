@@ -30,7 +30,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from service.base.errors import FlinkAnswerError, FlinkRefusalError, FlinkUnavailableError, without_folders
 from service.base.hosts import THIS_MACHINE
 from service.base.settings import InvalidSettingError, Settings, parts_of
-from service.tasks.jobs.document import Document, readable
+from service.tasks.jobs.answers import Document, readable
 
 _PORTS = {"http": 80, "https": 443}
 _LONGEST_LABEL = 100

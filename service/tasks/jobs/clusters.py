@@ -20,8 +20,7 @@ from service.base.errors import FlinkError
 from service.base.settings import Settings
 from service.tasks.jobs.answers import COMPLETED
 from service.tasks.jobs.client import RestClient, endpoints_of
-from service.tasks.jobs.jobs import LiveJob, Watch
-from service.tasks.jobs.places import Places, place_of
+from service.tasks.jobs.jobs import LiveJob, Places, Watch, place_of
 
 logger = logging.getLogger("savepointdb")
 

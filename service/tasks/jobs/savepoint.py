@@ -25,7 +25,7 @@ from service.base.errors import FlinkError, FlinkUnavailableError, InvalidReques
 from service.query.encode import printable
 from service.tasks.jobs.answers import IN_PROGRESS, RUNNING, JobSummary, checkpoints_in, jobs_in, savepoint_in
 from service.tasks.jobs.client import RestClient, endpoints_of
-from service.tasks.jobs.places import Places
+from service.tasks.jobs.jobs import Places
 from service.tasks.task import Context, Exits, Task, TaskRequest, option
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0

@@ -30,8 +30,7 @@ from service.base.settings import Settings
 from service.query.running.run import QueryState
 from service.tasks.jobs.answers import RUNNING
 from service.tasks.jobs.clusters import Clusters
-from service.tasks.jobs.jobs import LiveJob
-from service.tasks.jobs.places import place_of
+from service.tasks.jobs.jobs import LiveJob, place_of
 from service.tasks.jobs.savepoint import Trigger
 
 _RETRY_AFTER_S = 10

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from service.base.errors import FlinkAnswerError, FlinkError, FlinkRefusalError, FlinkUnavailableError
 from service.base.settings import InvalidSettingError, Settings
 from service.tasks.jobs import client as client_module
-from service.tasks.jobs.answers import checkpoints_in, jobs_in, savepoint_in, version_in
+from service.tasks.jobs.answers import Document, checkpoints_in, jobs_in, savepoint_in, version_in
 from service.tasks.jobs.client import RestClient, endpoints_of
-from service.tasks.jobs.document import Document
 from tests.support.certificates import certificate
 from tests.support.flinkrest import RECORDED, VERSIONS, RecordedFlink, recorded_flink
 
