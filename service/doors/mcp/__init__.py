@@ -8,8 +8,7 @@ In reading order:
     calls.py        one call of a tool: its arguments, who asks, and the queries that run for it
     results.py      what a tool returns: structured content and a short text, of rows as many as have room
     catalogtools.py list_databases, describe_database, describe_table
-    querytools.py   query
-    savedtools.py   run_saved_query
+    querytools.py   query, run_saved_query
     tasktools.py    the use cases of `service.tasks`; preview_write
     tools.py        the table of tools; databases and tables as texts with addresses
     guide.py        what an agent reads first: instructions, and a prompt

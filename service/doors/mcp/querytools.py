@@ -1,7 +1,4 @@
-"""`query`: rows.
-
-`run_saved_query`: statements with names and parameters, which people have written for others.
-"""
+"""The tools that return rows: `query`, and `run_saved_query` for statements that people have written for others."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""An answer in JSON, checked member by member: nothing of it is believed before its type and its range are.
+"""The answers of Flink's REST API that we ask for, as values.
 
-Every error names the request, the member, what was expected and what was found.
-
-The answers of Flink's REST API that we ask for, as values. Members that we do not need are not looked at.
+A `Document` is an answer in JSON, checked member by member: nothing of it is believed before its type and its range are. Every error
+names the request, the member, what was expected and what was found. Members that we do not need are not looked at.
 
 | request | value |
 |---|---|

@@ -1,20 +1,14 @@
-"""Paths as Flink sees them → paths as we see them.
-
-| what | how |
-|---|---|
-| below the OLD of a path map | below its NEW |
-| else | the same path |
-
-Nothing is opened by such a path: it is compared with the paths of savepoints that were found under the roots. No name of a folder
-stands for a path: the owner of a folder chooses its name, and the paths of a cluster only Flink.
-
-One look at a cluster: its jobs, their checkpoints, and the names of their operators.
+"""One look at a cluster: its jobs, their checkpoints, and the names of their operators; `Places` for the paths that it names.
 
 A look costs a request for the list of jobs, one for each job that runs, and one more for each job that was not seen before (its
 plan). Jobs that have ended are asked once more, and then no more.
 
 What Flink has said of a savepoint that is still there stays known: its history holds the last ten checkpoints only, and it forgets
 ended jobs after an hour.
+
+A path of Flink below the OLD of a path map is ours below its NEW; any other is the same. Nothing is opened by such a path: it is
+compared with the paths of savepoints that were found under the roots. No name of a folder stands for a path: the owner of a folder
+chooses its name, and the paths of a cluster only Flink.
 """
 
 from __future__ import annotations
