@@ -13,6 +13,8 @@ from service.query.running.request import QueryRequest
 from service.query.serving.query import Query
 from service.tasks.saved.query import SavedQuery
 
+_MOST_LISTED = 100
+
 
 async def query(call: Call, arguments: RunQuery) -> ToolResult:
     """Run a statement and return its rows."""
@@ -72,9 +74,6 @@ def _cut_notes(sheet: Sheet, truncated: bool) -> list[str]:
             f"{counted(len(sheet.cut_cells), 'long value')} cut: take parts, such as substr(column, 1, 500)"
         )
     return notes
-
-
-_MOST_LISTED = 100
 
 
 async def run_saved_query(call: Call, arguments: RunSavedQuery) -> ToolResult:

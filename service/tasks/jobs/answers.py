@@ -31,6 +31,19 @@ _LARGEST = (1 << 63) - 1
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999
 _ID = re.compile(r"[0-9a-f]{32}")
 _WORD = re.compile(r"[A-Z][A-Z_]{0,39}")
+RUNNING = "RUNNING"
+ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
+STATES = ENDED | {
+    RUNNING,
+    *("INITIALIZING", "CREATED", "FAILING", "CANCELLING", "RESTARTING", "SUSPENDED", "RECONCILING"),
+}
+COMPLETED, IN_PROGRESS = "COMPLETED", "IN_PROGRESS"
+_FAILED = "FAILED"
+_DISCARDED = "DISCARDED"
+_CHECKPOINT, _SAVEPOINT = "CHECKPOINT", "SAVEPOINT"
+_NOT_ADDRESSABLE = "<"
+_CAUSE = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
+_LONGEST_CAUSE = 500
 
 
 class Document:
@@ -146,21 +159,6 @@ _KINDS: dict[type[Any], str] = {
     list: "a list",
     dict: "an object",
 }
-
-
-RUNNING = "RUNNING"
-ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
-STATES = ENDED | {
-    RUNNING,
-    *("INITIALIZING", "CREATED", "FAILING", "CANCELLING", "RESTARTING", "SUSPENDED", "RECONCILING"),
-}
-COMPLETED, IN_PROGRESS = "COMPLETED", "IN_PROGRESS"
-_FAILED = "FAILED"
-_DISCARDED = "DISCARDED"
-_CHECKPOINT, _SAVEPOINT = "CHECKPOINT", "SAVEPOINT"
-_NOT_ADDRESSABLE = "<"
-_CAUSE = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
-_LONGEST_CAUSE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

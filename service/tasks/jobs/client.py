@@ -36,6 +36,10 @@ _PORTS = {"http": 80, "https": 443}
 _LONGEST_LABEL = 100
 _MAX_TOKEN_BYTES = 16 << 10
 _WHAT = "expected the address of Flink's REST API, such as http://jobmanager:8081 or prod=https://flink.example.com"
+_MAX_ANSWER_BYTES = 32 << 20
+_MOST_REDIRECTS = 3
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_LONGEST_MESSAGE = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,12 +188,6 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 # The plan of a job with thousands of operators has some megabytes.
-_MAX_ANSWER_BYTES = 32 << 20
-_MOST_REDIRECTS = 3
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_LONGEST_MESSAGE = 300
-
-
 class _TlsConnection(HTTPConnection):
     """A connection whose socket is known before its handshake begins, so that a deadline can end the handshake."""
 

@@ -34,6 +34,11 @@ from service.tasks.jobs.answers import (
 )
 from service.tasks.jobs.client import RestClient
 
+_MOST_JOBS = 500
+_MOST_CHECKPOINTS = 10_000
+_NOT_FOUND = 404
+_GONE = "the cluster does not list the job any more"
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -93,12 +98,6 @@ def place_of(path: str) -> str:
         return str(given_location(path)[0])
     except ReaderError:
         return path
-
-
-_MOST_JOBS = 500
-_MOST_CHECKPOINTS = 10_000
-_NOT_FOUND = 404
-_GONE = "the cluster does not list the job any more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,13 @@ _LONGEST = {"sql": 256 * 1024, "description": 2000, "database": 1000, "saved_for
 _MOST_PARAMETERS = 100
 # The name is a part of addresses and the name of a file, also where neither tells `A` from `a`.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+MOST_QUERIES = 1000
+_KEYS = ("sql", "description", "database", "dialect", "parameters")
+_KEYS_OF_CLIENTS = ("saved_by", "saved_at", "saved_for")
+_KEYS_OF_PARAMETERS = ("type", "default")
+# A literal text of TOML has neither escapes nor control characters.
+_NOT_LITERAL = re.compile(r"'''|'\Z|[\x00-\x08\x0b-\x1f\x7f]")
+_ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,15 +205,6 @@ def _check_text(text: str, what: str, longest: int, where: str) -> None:
         raise InvalidSavedQueryError(f"{where}expected {what} of at most {longest} bytes, found {size}")
     if "\0" in text:
         raise InvalidSavedQueryError(f"{where}expected {what} without NUL, found one at {text.index(chr(0))}")
-
-
-MOST_QUERIES = 1000
-_KEYS = ("sql", "description", "database", "dialect", "parameters")
-_KEYS_OF_CLIENTS = ("saved_by", "saved_at", "saved_for")
-_KEYS_OF_PARAMETERS = ("type", "default")
-# A literal text of TOML has neither escapes nor control characters.
-_NOT_LITERAL = re.compile(r"'''|'\Z|[\x00-\x08\x0b-\x1f\x7f]")
-_ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
 
 
 def parse_queries(text: str, place: str, *, is_written_by_hand: bool) -> dict[str, SavedQuery]:
