@@ -110,7 +110,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Load a public name when it is first used: Arrow, DuckDB and the rooms take half a second."""
         if name not in __all__:
-            if name in import_module("service.tasks.registry").TASKS:
+            registry = import_module("service.tasks.registry")
+            if name in dict(registry.tasks_at(registry.PYTHON)):
                 return partial(import_module("savepointdb.tasks").run_task, name)
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         check_rooms()

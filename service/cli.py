@@ -31,7 +31,7 @@ from service.doors.cli.parser import (
     add_shell,
     is_source,
 )
-from service.tasks.registry import CLI, TASKS, tasks_at
+from service.tasks.registry import CLI, OTHERS, TASKS, tasks_at
 
 # `service.doors.cli.output` and `service.tasks.check.findings` have the same codes, and import Arrow.
 _FAILED, _UNREADABLE, _INTERRUPTED = 1, 3, 130
@@ -429,7 +429,7 @@ _HOMES = {
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
     "shell": ("Open a shell over savepoints.", _add_shell),
-    "query": ("Run one SQL statement.", _add_query),
+    "query": (OTHERS["query"].summary, _add_query),
     "test": (TASKS["test"].summary, _add_own("test")),
     "demo": ("Serve the savepoints of two small jobs, which it brings.", _add_demo),
     "mcp": ("Serve savepoints to an agent by the Model Context Protocol.", _add_mcp),

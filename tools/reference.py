@@ -192,13 +192,9 @@ def _shell() -> Iterator[str]:
 def _doors() -> Iterator[str]:
     yield "## Use cases and doors\n"
     yield "What each use case is called at each door, and why a door lacks it.\n"
-    found: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
-        name: (_names_of(name, one), one.lacking) for name, one in TASKS.items()
-    }
-    found |= {name: (one.names, one.lacking) for name, one in OTHERS.items()}
     rows = [
-        (f"`{name}`", *(_at(names.get(door), lacking.get(door)) for door in DOORS))
-        for name, (names, lacking) in sorted(found.items())
+        (f"`{name}`", *(_at(_names_of(name, one).get(door), one.lacking.get(door)) for door in DOORS))
+        for name, one in sorted({**TASKS, **OTHERS}.items())
     ]
     yield from _table(("use case", "command line", "HTTP", "agents", "Python"), rows)
 

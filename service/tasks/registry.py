@@ -136,32 +136,27 @@ TASKS: dict[str, RegisteredTask] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OtherUseCase:
-    """A use case whose doors have forms of their own.
-
-    Attributes:
-        names: door → what it is called there.
-        lacking: door → why that door lacks it, or a part of it.
-    """
-
-    names: Mapping[str, str]
-    lacking: Mapping[str, str] = field(default_factory=dict)
-
-
-# A line goes when its use case gets one in `TASKS`.
-OTHERS: dict[str, OtherUseCase] = {
-    "jobs": OtherUseCase(
-        {CLI: "query", HTTP: "GET /api/jobs", MCP: "list_databases", PYTHON: "Connection.sql"},
+# Their doors have forms of their own, so they have no requests; docs/decisions.md says why.
+OTHERS: dict[str, RegisteredTask] = {
+    "jobs": RegisteredTask(
+        "",
+        "List the jobs that wrote the savepoints.",
         {CLI: _JOBS_ARE_ROWS, PYTHON: _JOBS_ARE_ROWS},
+        {CLI: "query", HTTP: "GET /api/jobs", MCP: "list_databases", PYTHON: "Connection.sql"},
     ),
-    "query": OtherUseCase({CLI: "query", HTTP: "POST /api/query", MCP: "query", PYTHON: "Connection.sql"}),
-    "saved": OtherUseCase(
-        {CLI: "query", HTTP: "PUT /api/saved/{name}", MCP: "run_saved_query"},
+    "query": RegisteredTask(
+        "",
+        "Run one SQL statement.",
+        own={CLI: "query", HTTP: "POST /api/query", MCP: "query", PYTHON: "Connection.sql"},
+    ),
+    "saved": RegisteredTask(
+        "",
+        "Save queries with names and parameters, and run them.",
         {
             CLI: "`--saved` runs one of a file, which people edit",
             MCP: "an agent saves nothing",
             PYTHON: "a program has functions",
         },
+        {CLI: "query", HTTP: "PUT /api/saved/{name}", MCP: "run_saved_query"},
     ),
 }

@@ -32,10 +32,16 @@ def test_each_door_has_a_use_case_or_a_reason(name: str, known: dict[str, set[st
     one = OTHERS[name]
 
     assert name not in TASKS, "a use case of TASKS needs no line in OTHERS"
-    assert {*one.names, *one.lacking} == set(DOORS)
-    assert {door: called in known[door] for door, called in one.names.items()} == dict.fromkeys(
-        one.names, True
-    )
+    assert {*one.own, *one.lacking} == set(DOORS)
+    assert {door: called in known[door] for door, called in one.own.items()} == dict.fromkeys(one.own, True)
+
+
+def test_python_has_no_function_of_a_use_case_that_it_lacks() -> None:
+    lacking = [name for name, task in TASKS.items() if PYTHON in task.lacking]
+
+    assert lacking == ["savepoint"]
+    with pytest.raises(AttributeError, match="savepoint"):
+        savepointdb.savepoint  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_each_use_case_of_the_table_is_in_the_reference(known: dict[str, set[str]]) -> None:
