@@ -83,10 +83,7 @@ class SavedQueries:
         self._queries: Sequence[tuple[Path, SavedQuery]] = ()
         self._current()
         if self._path is not None and not self._stamp and not is_writable:
-            raise SavedQueryFileError(
-                f"expected a file of saved queries, found none: {self._path.name}",
-                detail=f"{self._path}: expected a file of saved queries, found none",
-            )
+            raise _file_error(self._path, "expected a file of saved queries, found none")
 
     @property
     def is_open(self) -> bool:
@@ -145,7 +142,7 @@ class SavedQueries:
         except FileExistsError as error:
             raise _taken(query.name) from error
         except OSError as error:
-            raise self._unwritten(target, error) from error
+            raise _file_error(target, f"expected to write it, found {error.strerror}") from error
         self._current(is_urgent=True)
 
     def delete(self, name: str, sees: _Sees = _everything) -> None:
@@ -164,7 +161,7 @@ class SavedQueries:
         except FileNotFoundError as error:
             raise _no_such_query(name, list(self.all(sees))) from error
         except OSError as error:
-            raise self._unwritten(target, error) from error
+            raise _file_error(target, f"expected to write it, found {error.strerror}") from error
         self._current(is_urgent=True)
 
     def _target(self, name: str, sees: _Sees) -> Path | None:
@@ -189,12 +186,6 @@ class SavedQueries:
         stems = (name if number == 1 else f"{name}{_ANOTHER}{number}" for number in count(1))
         paths = (self._folder / f"{stem}{_SUFFIX}" for stem in stems)
         return next(path for path in paths if path not in taken)
-
-    def _unwritten(self, target: Path, error: OSError) -> SavedQueryFileError:
-        return SavedQueryFileError(
-            f"expected to write {target.name}, found {error.strerror}",
-            detail=f"{target}: expected to write it, found {error.strerror}",
-        )
 
     def _current(self, *, is_urgent: bool = False) -> Sequence[tuple[Path, SavedQuery]]:
         """Return all queries; looks at the files at most once a second unless it is urgent."""
@@ -356,6 +347,11 @@ def _no_such_query(name: str, others: list[str]) -> NoSuchSavedQueryError:
     return NoSuchSavedQueryError(f"there is no saved query {name!r:.100}", hint=hint)
 
 
+def _file_error(path: Path, reason: str) -> SavedQueryFileError:
+    """Return an error of a file, of which clients see the name alone."""
+    return SavedQueryFileError(f"{path.name}: {reason}", detail=f"{path}: {reason}")
+
+
 def _taken(name: str) -> ConflictError:
     return ConflictError(
         f"expected a new name, found {name!r} taken",
@@ -371,10 +367,7 @@ def _queries_of(path: Path, *, is_written_by_hand: bool) -> dict[str, SavedQuery
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise SavedQueryFileError(
-            f"{path.name}: expected a file of saved queries, found {error.strerror}",
-            detail=f"{path}: expected a file of saved queries, found {error.strerror}",
-        ) from error
+        raise _file_error(path, f"expected a file of saved queries, found {error.strerror}") from error
     if len(data) > _MOST_BYTES:
         raise SavedQueryFileError(f"{path.name}: expected at most {_MOST_BYTES} bytes, found more")
     try:
