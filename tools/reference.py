@@ -44,7 +44,7 @@ from service.tasks.test.rules import standard_rules
 
 _HEAD = """# Reference
 
-Made from the code (`make reference`).
+This page lists every setting, command, tool, column, error and HTTP call. It is made from the code (`make reference`).
 """
 
 
