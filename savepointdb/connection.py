@@ -30,9 +30,9 @@ from service.query.running.request import QueryRequest
 from service.query.sql.schemas import PREVIOUS
 from service.query.sql.text import DIALECT
 from service.tasks.check.running import AUTO as AUTO_BACKEND
-from service.tasks.diff.running import DiffRequest, compared_of
-from service.tasks.export.files.conversion import PARQUET
+from service.tasks.copies.export.files.conversion import PARQUET
 from service.tasks.registry import TASKS
+from service.tasks.time.diff.running import DiffRequest, compared_of
 from service.tasks.write.localfiles import LocalTables
 
 _DATABASES_SHOWN = 20

@@ -17,25 +17,25 @@ from service.base.errors import QueryError
 from service.query.encode import counted, printable
 from service.query.encode.formats import columns_of
 from service.query.running.request import QueryRequest
-from service.tasks.bisect import Bisection, Question, question_line
 from service.tasks.check.findings import Findings
 from service.tasks.check.markup import html_part
-from service.tasks.diff.comparison import Comparison, headline, rows_statement, text_lines
-from service.tasks.diff.running import Compared, comparison_by
-from service.tasks.history import KeyTimelines, StateTimeline
 from service.tasks.task import Found
-from service.tasks.test.running import RuleResult, SavepointResult
-from service.tasks.test.testing import RunReport, junit_text, savepoint_lines
+from service.tasks.time.bisect import Bisection, Question, question_line
+from service.tasks.time.diff.comparison import Comparison, headline, rows_statement, text_lines
+from service.tasks.time.diff.running import Compared, comparison_by
+from service.tasks.time.history import KeyTimelines, StateTimeline
+from service.tasks.time.test.running import RuleResult, SavepointResult
+from service.tasks.time.test.testing import RunReport, junit_text, savepoint_lines
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
     from service.tasks.check.running import WrittenCheck
-    from service.tasks.convert.convert import Converted
-    from service.tasks.convert.plan import ConvertedState, LeftState
-    from service.tasks.export.exporting import Exported
-    from service.tasks.export.manifest import ExportedSavepoint
+    from service.tasks.copies.convert.convert import Converted
+    from service.tasks.copies.convert.plan import ConvertedState, LeftState
+    from service.tasks.copies.export.exporting import Exported
+    from service.tasks.copies.export.manifest import ExportedSavepoint
     from service.tasks.write.changes import Effect
     from service.tasks.write.writing import Written
     from writers import Summary

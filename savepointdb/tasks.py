@@ -23,10 +23,10 @@ from savepointdb.results import (
 from savepointdb.values import CallerTables
 from service.base.errors import InvalidRequestError
 from service.query.engines.registry import AUTO
-from service.tasks.export.files.conversion import PARQUET
+from service.tasks.copies.export.files.conversion import PARQUET
 from service.tasks.registry import TASKS
 from service.tasks.task import Outcome, options_of
-from service.tasks.test.testing import Brought, TestRequest, prepared, rules_of, subjects_of
+from service.tasks.time.test.testing import Brought, TestRequest, prepared, rules_of, subjects_of
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 

@@ -40,7 +40,7 @@ from service.doors.mcp.tools import TOOLS
 from service.query.encode.formats import sql_type
 from service.query.engines.registry import ENGINES
 from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS, RegisteredTask, tasks_at
-from service.tasks.test.rules import standard_rules
+from service.tasks.time.test.rules import standard_rules
 
 _HEAD = """# Reference
 
@@ -255,7 +255,7 @@ def _errors() -> Iterator[str]:
     yield '`{"error": {"code", "message", "hint", "position": {"line", "column"}}}`, with the status.\n'
     for engine in ENGINES:
         engine.load()  # an engine's own errors are known once it is loaded
-    for room in ("service.tasks.write.request", "service.tasks.test.rules", "savepointdb.errors"):
+    for room in ("service.tasks.write.request", "service.tasks.time.test.rules", "savepointdb.errors"):
         import_module(room)  # and those of rooms that are imported only where they are needed
     rows: dict[str, tuple[str, str, str]] = {}
     for kind in _below(QueryError):

@@ -2,17 +2,13 @@
 
 task.py      what a use case is asked: fields with defaults, help and limits; `Task`, `Outcome`, and the `Context` of a caller
 registry.py  the table of the use cases that every door offers
-lookup/   all states and timers of one key
-inspect.py  the operators and states of a savepoint, and what does not decode
-xray.py     how much state there is, where, and how much of it is garbage
-saved/    queries with names and parameters
-history.py   what each state of a job has of a key in each checkpoint
-write/    a script of statements → a new savepoint
-bisect.py   the checkpoints of a job and a query → the first one with a row
-test/     rules and savepoints → which rules hold
-convert/  a savepoint of one Flink → one for another
-export/   tables → Parquet files, tables of Iceberg and Delta
-jobs/     the REST API of clusters of Flink: jobs, checkpoints, savepoints that it takes
-check/    will it restore: findings as text, HTML, JUnit's XML
-diff/     what differs between two savepoints: counts, samples, texts
+inspect.py   the operators and states of a savepoint, and what does not decode
+lookup/      all states and timers of one key
+xray.py      how much state there is, where, and how much of it is garbage
+saved/       queries with names and parameters
+time/        the checkpoints of a job: history of a key, differences, first fault, rules
+check/       will it restore: findings as text, HTML, JUnit's XML
+write/       a script of statements → a new savepoint
+copies/      a savepoint in another form: for another Flink, as Parquet, Iceberg or Delta
+jobs/        the REST API of clusters of Flink: jobs, checkpoints, savepoints that it takes
 """

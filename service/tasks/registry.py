@@ -58,7 +58,7 @@ _JOBS_ARE_ROWS = "rows of the table savepointdb.jobs"
 _STARTS_A_WRITE = {HTTP: "POST /api/savepoints"}
 TASKS: dict[str, RegisteredTask] = {
     "bisect": RegisteredTask(
-        "service.tasks.bisect", "Find the first checkpoint for which a query returns a row."
+        "service.tasks.time.bisect", "Find the first checkpoint for which a query returns a row."
     ),
     "check": RegisteredTask(
         "service.tasks.check.running",
@@ -73,7 +73,7 @@ TASKS: dict[str, RegisteredTask] = {
         },
     ),
     "convert": RegisteredTask(
-        "service.tasks.convert.convert",
+        "service.tasks.copies.convert.convert",
         "Rewrite a savepoint for another version of Flink or another job.",
         {HTTP: "it needs classes of the job on the machine that runs it", MCP: _NEVER_WRITES},
     ),
@@ -84,7 +84,7 @@ TASKS: dict[str, RegisteredTask] = {
         _STARTS_A_WRITE,
     ),
     "diff": RegisteredTask(
-        "service.tasks.diff.running",
+        "service.tasks.time.diff.running",
         "Show the differences between two savepoints.",
         title="Compare two databases",
         advice="What changed between two savepoints: rows added, removed and changed by state with samples, types, and offsets of "
@@ -98,12 +98,12 @@ TASKS: dict[str, RegisteredTask] = {
         },
     ),
     "export": RegisteredTask(
-        "service.tasks.export.exporting",
+        "service.tasks.copies.export.exporting",
         "Export tables as Parquet files, or as Iceberg or Delta tables.",
         {HTTP: "a service writes savepoints only; an answer may be Parquet", MCP: _NEVER_WRITES},
     ),
     "history": RegisteredTask(
-        "service.tasks.history",
+        "service.tasks.time.history",
         "Show one key in all checkpoints of a job.",
         address="jobs/{job}/timeline",
         title="History of a key",
@@ -122,7 +122,7 @@ TASKS: dict[str, RegisteredTask] = {
         {HTTP: "POST /api/jobs/{job}/savepoints"},
     ),
     "test": RegisteredTask(
-        "service.tasks.test.testing",
+        "service.tasks.time.test.testing",
         "Test savepoints, or each new checkpoint, against rules.",
         address="tests",
     ),

@@ -14,7 +14,7 @@ import pytest
 import savepointdb
 from service.base.errors import QueryError
 from service.cli import main
-from service.tasks.test.rules import given_params
+from service.tasks.time.test.rules import given_params
 from tests.conformance.conftest import NATIVE
 from tests.support.doors import Door, Told, doors_over
 from tests.support.retained import JOB, changed, retain

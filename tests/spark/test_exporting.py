@@ -19,10 +19,10 @@ from service.base.settings import Settings
 from service.query.engines.spark.engine import SparkEngine
 from service.query.engines.spark.packages import write_packages
 from service.query.engines.spark.unpack import PACKAGES
-from service.tasks.export.exporting import Exported, run
-from service.tasks.export.request import ExportRequest
+from service.tasks.copies.export.exporting import Exported, run
+from service.tasks.copies.export.request import ExportRequest
 from service.tasks.task import Context
-from tests.service.tasks.export.conftest import (
+from tests.service.tasks.copies.export.conftest import (
     NAMESPACE,
     delta_table,
     expected,
@@ -174,7 +174,7 @@ def plain(value: Any) -> Any:
 def test_executors_need_nothing_else_of_the_service(tmp_path: Path) -> None:
     with zipfile.ZipFile(write_packages(tmp_path / "packages.zip")) as archive:
         archive.extractall(tmp_path / "unpacked")
-    code = "import service.tasks.export.files.parts, service; print(service.__file__)"
+    code = "import service.tasks.copies.export.files.parts, service; print(service.__file__)"
     environment = {"PYTHONPATH": str(tmp_path / "unpacked" / PACKAGES), "PATH": ""}
 
     ended = subprocess.run(

@@ -29,9 +29,9 @@ from service.query.encode import printable
 from service.query.engines.registry import open_engines
 from service.query.running.session import Session
 from service.tasks.task import JUDGED, Context
-from service.tasks.test.rules import SUFFIXES, InvalidRulesError, Severity, standard_text
-from service.tasks.test.running import KEPT, SavepointResult, Subject
-from service.tasks.test.testing import (
+from service.tasks.time.test.rules import SUFFIXES, InvalidRulesError, Severity, standard_text
+from service.tasks.time.test.running import KEPT, SavepointResult, Subject
+from service.tasks.time.test.testing import (
     Brought,
     RunReport,
     Testing,
@@ -42,7 +42,7 @@ from service.tasks.test.testing import (
     savepoint_lines,
     subjects_of,
 )
-from service.tasks.test.watching import Notices, Watch, Webhook, WebhookError, webhook_of
+from service.tasks.time.test.watching import Notices, Watch, Webhook, WebhookError, webhook_of
 
 _STDOUT = "-"
 # Rules are files, and savepoints are paths.
@@ -50,7 +50,7 @@ _IN_FILES = BY_PATH | {"rules"}
 
 
 def main(options: Namespace) -> int:
-    """Test, show what was found, and return the exit code of `service.tasks.test.running`."""
+    """Test, show what was found, and return the exit code of `service.tasks.time.test.running`."""
     if options.print_standard:
         print(standard_text().rstrip())
         return KEPT

@@ -1,4 +1,4 @@
-"""Our code for executors: what `service.spark` and `service.tasks.export.files` import of ours, as a zip.
+"""Our code for executors: what `service.spark` and `service.tasks.copies.export.files` import of ours, as a zip.
 
 Their dependencies (numpy, numba, pyarrow, …) must be installed on the workers, or sent as `spark.archives` with the setting
 `spark_options`. `unpack.py` describes the layout of the zip.

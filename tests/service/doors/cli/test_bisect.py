@@ -107,8 +107,8 @@ def test_a_checkpoint_that_is_deleted_meanwhile_is_left_out(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import savepointdb
-    from service.tasks.bisect import BisectRequest, run
     from service.tasks.task import Context
+    from service.tasks.time.bisect import BisectRequest, run
 
     with savepointdb.connect(root, rescan_after_s=0.001) as connection:
         opened = connection.opened

@@ -1,0 +1,5 @@
+"""Use cases that copy a savepoint in another form. The savepoint itself is only read.
+
+convert/  a savepoint of one Flink → one for another
+export/   tables → Parquet files, tables of Iceberg and Delta
+"""
