@@ -3,9 +3,7 @@
     request.py     what is written, and how: every option with its default and its help; the errors, as users see them
     statements/    the text → statements
     changes.py     statements that change the same thing, and what they share: SELECTs, what has changed, what the job's classes forbid
-    rows.py        changes of rows of states
-    merging.py     which clause of a MERGE each row takes
-    layers.py      the rows that a statement changes: as the writers take them, as samples, and read back
+    rows/          changes of rows of states
     alterations.py changes of whole operators and states: they go, or get other names and types
     creating.py    new states
     offsets.py     changes of `source_offsets`, and `rewind_kafka`

@@ -32,8 +32,8 @@ from service.tasks.write.changes import (
     StateTypes,
     check_shared_classes,
 )
-from service.tasks.write.layers import check_found, check_not_assumed
 from service.tasks.write.request import write_errors
+from service.tasks.write.rows.layers import check_found, check_not_assumed
 from service.tasks.write.statements.parser import Fragment, Statement
 from service.tasks.write.statements.script import (
     AddColumn,

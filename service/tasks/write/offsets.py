@@ -26,7 +26,7 @@ from readers import OffsetPlace, Savepoint, State, StateKind, offset_places, sou
 from service.base.errors import InvalidQueryError, InvalidValueError, Position
 from service.query.sql.text import quoted
 from service.tasks.write.changes import Changes, Composition, Effect, ScriptContext
-from service.tasks.write.layers import check_found
+from service.tasks.write.rows.layers import check_found
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import USAGE, RewindKafka, Update
 from writers import SetOffsets, UnwritableError

@@ -53,7 +53,7 @@ from service.tasks.write.changes import (
 from service.tasks.write.creating import StateCreations
 from service.tasks.write.offsets import OffsetChange, OffsetChanges
 from service.tasks.write.request import CreateRequest, WriteRequest, write_errors
-from service.tasks.write.rows import RowChanges
+from service.tasks.write.rows.tables import RowChanges
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import statements_of
 from writers import (

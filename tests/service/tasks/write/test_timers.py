@@ -11,7 +11,7 @@ import pytest
 import catalog
 from service.base.errors import InvalidQueryError
 from service.cli import main
-from service.tasks.write.layers import values_of
+from service.tasks.write.rows.layers import values_of
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
 

@@ -38,7 +38,7 @@ from service.tasks.write.changes import (
     select_all,
     select_places,
 )
-from service.tasks.write.layers import (
+from service.tasks.write.rows.layers import (
     IDENTITY,
     MOST_SAMPLES,
     MOVED,
@@ -63,7 +63,7 @@ from service.tasks.write.layers import (
     type_of,
     verify_states,
 )
-from service.tasks.write.merging import MergeChoices
+from service.tasks.write.rows.merging import MergeChoices
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import (
     Action,

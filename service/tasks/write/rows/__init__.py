@@ -1,0 +1,6 @@
+"""Changes of rows of states, each a layer that later statements see and the writers write.
+
+tables.py      UPDATE, DELETE, INSERT and MERGE of the table of a state, and of tables that show several
+merging.py     which clause of a MERGE each row takes
+layers.py      the rows that a statement changes: as the writers take them, as samples, and read back
+"""
