@@ -34,7 +34,6 @@ _LEFT_OUT = Contradiction(
 )
 # Up to so many subtasks the files that lead to the entries (MANIFEST) are fetched with the headers: a lookup waits twice less.
 _FEW_SUBTASKS = 8
-_OF_CONNECTORS = frozenset({StateKind.OPERATOR_LIST, StateKind.COORDINATOR})
 _TRIED_ENTRIES = 1_000  # of a state, before the classes of jars are believed
 
 
@@ -150,7 +149,7 @@ class Operator:
     @cached_property
     def _layouts(self) -> dict[str, Layout]:
         """The layouts of the states of connectors whose layout is recognised."""
-        return _recognised(self._collected.states())
+        return _recognised(self._collected.states()) if self._may_have_connectors else {}
 
     @cached_property
     def _collected(self) -> StateCollector:
@@ -448,8 +447,6 @@ def _is_of_windows(entry: Entry) -> bool:
 
 def _recognised(states: tuple[State, ...]) -> dict[str, Layout]:
     """Return name → layout for the states of an operator that are of connectors and whose layout is recognised."""
-    if not any(state.kind in _OF_CONNECTORS for state in states):
-        return {}
     from readers.connectors.recognition import MAX_BYTES, is_candidate, recognised  # knows all connectors
 
     values: dict[str, list[bytes]] = {}

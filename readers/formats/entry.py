@@ -38,9 +38,14 @@ from readers.metainfo import (
     StateMetaInfo,
 )
 from readers.schemas import UNDECODED
-from readers.serializers.base import OpaqueSerializer, Problem, Serializer
+from readers.serializers.base import (
+    OpaqueSerializer,
+    Problem,
+    Serializer,
+    rebuild_undescribed,
+    undescribed,
+)
 from readers.serializers.containers import ListSerializer, MapSerializer
-from readers.serializers.kryo.trees import holds_objects, in_older_version
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 
@@ -123,7 +128,7 @@ class Entry:
     @property
     def holds_objects(self) -> bool:
         """True if it has objects of Kryo that are neither numbers nor plain texts."""
-        return any(map(holds_objects, self.serializers()))
+        return any(node.holds_objects for tree in self.serializers() for node in undescribed(tree))
 
     @property
     def is_assumed(self) -> bool:
@@ -133,7 +138,7 @@ class Entry:
     @property
     def older(self) -> Entry | None:
         """The entry as an earlier version of Flink wrote it, if a savepoint can hold both; see `readers.decode.versions`."""
-        older = self.refined(in_older_version)
+        older = self.refined(lambda tree: rebuild_undescribed(tree, lambda node: node.in_older_version()))
         return None if older is self or self.is_raw("key") or self.is_raw("value") else older
 
     @property

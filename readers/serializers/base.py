@@ -146,6 +146,21 @@ class RecordSerializer(Serializer):
         """Return the same serializer with `names` for its fields, one for each."""
 
 
+class UndescribedSerializer(Serializer):
+    """A serializer whose snapshot does not describe its values: that of Kryo."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def holds_objects(self) -> bool:
+        """True if values are neither numbers nor plain texts: no frame marks their ends."""
+
+    @abstractmethod
+    def in_older_version(self) -> UndescribedSerializer:
+        """Return it as the Kryo before its own wrote it; the same one if there was none before."""
+
+
 def field_names(count: int, names: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return `names`; f0, f1, … if there are none."""
     return names or tuple(f"f{index}" for index in range(count))
@@ -193,6 +208,20 @@ def nodes(tree: Any) -> Iterator[Serializer]:
 def rebuild(serializer: Serializer, change: Callable[[Serializer], Serializer]) -> Serializer:
     """Return a type tree whose serializers went through `change`, innermost first; the same one if nothing changed."""
     return _rebuild(serializer, change)  # type: ignore[no-any-return]  # a serializer stays one
+
+
+def undescribed(tree: Serializer) -> Iterator[UndescribedSerializer]:
+    """Yield the serializers of a type tree whose snapshots do not describe their values."""
+    if UndescribedSerializer.__subclasses__():
+        yield from (node for node in nodes(tree) if isinstance(node, UndescribedSerializer))
+
+
+def rebuild_undescribed(serializer: Serializer, change: Callable[[Any], Serializer]) -> Serializer:
+    """Return `rebuild` of the serializers that `undescribed` yields."""
+    # Their class is loaded by the first savepoint that has one: as long as it is not, no tree has any.
+    if not UndescribedSerializer.__subclasses__():
+        return serializer
+    return rebuild(serializer, lambda node: change(node) if isinstance(node, UndescribedSerializer) else node)
 
 
 def _rebuild(node: Any, change: Callable[[Serializer], Serializer]) -> Any:

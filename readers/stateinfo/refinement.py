@@ -11,8 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from readers.formats.entry import Entry, StateKind
-from readers.serializers.base import KRYO_2_24, KRYO_5, RecordSerializer, Serializer, nodes, rebuild
-from readers.serializers.kryo.trees import inform
+from readers.serializers.base import (
+    KRYO_2_24,
+    KRYO_5,
+    RecordSerializer,
+    Serializer,
+    nodes,
+    rebuild,
+    rebuild_undescribed,
+)
 from readers.serializers.named import serializer_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer, with_subclasses
@@ -21,6 +28,7 @@ from readers.stateinfo.file import OperatorInfo, PojoSubclass, StateInfo, TypeIn
 
 if TYPE_CHECKING:
     from readers.jars.jobclasses import JobClasses
+    from readers.serializers.kryo.serializer import KryoSerializer
     from readers.serializers.kryo.settings import KryoClass
     from readers.serializers.protobuf import Descriptors
 
@@ -78,16 +86,14 @@ class Knowledge:
 
     def inform(self, serializer: Serializer) -> Serializer:
         """Return a type tree whose Kryo serializers have version and classes, and whose POJOs have their subclasses."""
-        class_files = self.jars.kryo if self.jars is not None else None
-        tree = inform(
-            serializer,
-            self.kryo,
-            self.classes,
-            self.descriptors,
-            class_files,
-            has_row_kinds=self.has_row_kinds,
-        )
+        tree = rebuild_undescribed(serializer, self._with_classes)
         return rebuild(tree, self._with_subclasses) if self.subclasses else tree
+
+    def _with_classes(self, node: KryoSerializer) -> Serializer:
+        class_files = self.jars.kryo if self.jars is not None else None
+        return node.inform(
+            self.kryo, self.classes, self.descriptors, class_files, has_row_kinds=self.has_row_kinds
+        )
 
     def _with_subclasses(self, node: Serializer) -> Serializer:
         if not isinstance(node, PojoSerializer):

@@ -26,11 +26,11 @@ from readers.offsets import source_offsets
 from readers.savepoint import Savepoint
 from readers.schemas import SUBTASK
 from readers.serializers.base import Serializer
-from readers.serializers.kryo.serializer import inform
 from readers.serializers.kryo.settings import KRYO_2_24, KryoClass
 from readers.serializers.primitives import LongSerializer
 from readers.snapshots.reading import read_block, read_pairs, read_versioned
 from readers.stateinfo.file import NOTHING, SavepointInfo
+from readers.stateinfo.refinement import Knowledge
 from readers.states import State
 from tests.support.paths import DATA
 from tests.support.single_values import decode, decode_columns, walker_of
@@ -448,7 +448,7 @@ def serializer_of(family: str, version: str) -> Serializer:
             errors.append(error)
             continue
         if cursor.remaining == 0:
-            return inform(serializer, KRYO_2_24)
+            return Knowledge(kryo=KRYO_2_24).inform(serializer)
     raise errors[0]
 
 

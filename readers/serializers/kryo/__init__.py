@@ -2,7 +2,6 @@
 
 Reading order:
 
-    trees.py       type trees that may have such a serializer
     serializer.py  the serializer and its snapshot
     plain.py       the classes whose values are numbers or plain text, dates and times among them
     objects.py     the classes whose objects can be read: collections, maps, and those written field by field

@@ -43,8 +43,7 @@ from readers.serializers.base import (
     Serializer,
     Snapshot,
     SnapshotBody,
-    nodes,
-    rebuild,
+    UndescribedSerializer,
 )
 from readers.serializers.jsontree import json_bytes, json_text
 from readers.serializers.kryo.objects import BODIES, is_readable, value_reader
@@ -133,7 +132,7 @@ class KryoLeaf:
 
 
 @dataclass(frozen=True)
-class KryoSerializer(Serializer, package="org.apache.flink.api.java.typeutils.runtime.kryo."):
+class KryoSerializer(UndescribedSerializer, package="org.apache.flink.api.java.typeutils.runtime.kryo."):
     """An object that Kryo wrote; `settings.version` is 0 where it is not known."""
 
     type_class: str
@@ -163,11 +162,19 @@ class KryoSerializer(Serializer, package="org.apache.flink.api.java.typeutils.ru
         version: int,
         classes: Mapping[str, KryoClass],
         descriptors: Descriptors | None,
-        class_files: ClassSource | None = None,
+        class_files: ClassSource | None,
         *,
-        has_row_kinds: bool = True,
+        has_row_kinds: bool,
     ) -> KryoSerializer:
-        """Return the same serializer with facts that the snapshot does not hold; see the function `inform`."""
+        """Return the same serializer with facts that the snapshot does not hold.
+
+        Args:
+            version: 2 or 5, from the version of the savepoint; used where the snapshot does not hold it.
+            classes: fields and constants of user classes.
+            descriptors: of protobuf messages.
+            class_files: knows further classes.
+            has_row_kinds: a `Row` has a kind, by the version of the savepoint.
+        """
         settings = replace(
             self.settings,
             version=self.settings.version or version,
@@ -177,6 +184,17 @@ class KryoSerializer(Serializer, package="org.apache.flink.api.java.typeutils.ru
             has_row_kinds=has_row_kinds,
         )
         return replace(self, settings=settings)
+
+    @property
+    def holds_objects(self) -> bool:
+        return number_type(self.settings, self.type_class) is None and not is_text(
+            self.settings, self.type_class
+        )
+
+    def in_older_version(self) -> KryoSerializer:
+        if self.settings.version != KRYO_5:
+            return self
+        return replace(self, settings=replace(self.settings, version=KRYO_2_24))
 
     def arrow(self) -> pa.DataType:
         return number_type(self.settings, self.type_class) or pa.string()
@@ -214,55 +232,6 @@ class KryoSerializer(Serializer, package="org.apache.flink.api.java.typeutils.ru
     # The settings hold dicts.
     def __hash__(self) -> int:
         return hash(self.type_class)
-
-
-def inform(
-    serializer: Serializer,
-    version: int,
-    classes: Mapping[str, KryoClass] | None = None,
-    descriptors: Descriptors | None = None,
-    class_files: ClassSource | None = None,
-    *,
-    has_row_kinds: bool = True,
-) -> Serializer:
-    """Return a type tree whose Kryo serializers have the facts that no snapshot holds.
-
-    Args:
-        serializer: the root.
-        version: 2 or 5, from the version of the savepoint; used where the snapshot does not hold it.
-        classes: fields and constants of user classes.
-        descriptors: of protobuf messages.
-        class_files: knows further classes.
-        has_row_kinds: a `Row` has a kind, by the version of the savepoint.
-    """
-    known = classes or {}
-
-    def inform_node(node: Serializer) -> Serializer:
-        if not isinstance(node, KryoSerializer):
-            return node
-        return node.inform(version, known, descriptors, class_files, has_row_kinds=has_row_kinds)
-
-    return rebuild(serializer, inform_node)
-
-
-def holds_objects(serializer: Serializer) -> bool:
-    """Return whether a type tree has objects of Kryo that are neither numbers nor plain texts: no frame marks their ends."""
-    return any(
-        number_type(node.settings, node.type_class) is None and not is_text(node.settings, node.type_class)
-        for node in nodes(serializer)
-        if isinstance(node, KryoSerializer)
-    )
-
-
-def in_older_version(serializer: Serializer) -> Serializer:
-    """Return a type tree as the Kryo before its own wrote it; the same one if there was none before."""
-
-    def change(node: Serializer) -> Serializer:
-        if not isinstance(node, KryoSerializer) or node.settings.version != KRYO_5:
-            return node
-        return replace(node, settings=replace(node.settings, version=KRYO_2_24))
-
-    return rebuild(serializer, change)
 
 
 def _kryo(snapshot: Snapshot) -> Serializer:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.keygroups import hash_long
 from readers.serializers.containers import ListSerializer
-from readers.serializers.kryo.serializer import KryoSerializer, inform
+from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.kryo.settings import (
     KRYO_2_24,
     KRYO_5,
@@ -31,6 +31,7 @@ from readers.serializers.kryo.settings import (
 )
 from readers.serializers.primitives import IntSerializer, LongSerializer
 from readers.serializers.structs import TupleSerializer
+from readers.stateinfo.refinement import Knowledge
 from tests.support.single_values import decode, decode_columns, decode_one, serializer_of, vector, vectors_of
 
 VERSIONS = [KRYO_2_24, KRYO_5]
@@ -109,7 +110,7 @@ def expected_json(value: Any) -> Any:
     "entry", vectors_of("KryoSerializer"), ids=lambda entry: f"{entry['type']} {entry['flink']}"
 )
 def test_what_flink_wrote(entry: dict[str, Any]) -> None:
-    serializer = inform(serializer_of(entry), 0, CLASSES)
+    serializer = Knowledge(kryo=0, classes=CLASSES).inform(serializer_of(entry))
 
     for value in entry["values"]:
         if "hex" not in value:
@@ -158,7 +159,7 @@ def test_a_version_that_nobody_knows_is_a_problem() -> None:
     serializer = KryoSerializer("java.util.UUID", KryoSettings(version=0))
 
     assert [problem.sized for problem in serializer.problems()] == [False]
-    assert list(inform(ListSerializer(serializer), KRYO_5).problems()) == []
+    assert list(Knowledge(kryo=KRYO_5).inform(ListSerializer(serializer)).problems()) == []
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,8 @@ def test_an_unknown_class_is_a_problem_until_its_fields_are_known() -> None:
     serializer = KryoSerializer("com.example.Order", KryoSettings(version=KRYO_5))
 
     (problem,) = serializer.problems()
-    known = inform(serializer, 0, {"com.example.Order": KryoClass(fields=(("id", "long"),))})
+    classes = {"com.example.Order": KryoClass(fields=(("id", "long"),))}
+    known = Knowledge(kryo=0, classes=classes).inform(serializer)
 
     assert not problem.sized
     assert "com.example.Order" in problem.reason
@@ -551,7 +553,8 @@ UPDATE_AFTER = b"\x01\x03"
 )
 def test_a_row_of_each_version_of_flink(has_row_kinds: bool, body: bytes, shown: dict[str, Any]) -> None:
     row = KryoSerializer("org.apache.flink.types.Row", KryoSettings(version=KRYO_2_24))
-    pair = TupleSerializer("Tuple2", (inform(row, 0, has_row_kinds=has_row_kinds), LongSerializer()))
+    known = Knowledge(kryo=0, has_row_kinds=has_row_kinds).inform(row)
+    pair = TupleSerializer("Tuple2", (known, LongSerializer()))
 
     found = decode_one(pair, ROW + body + (5).to_bytes(8, "big"))
 

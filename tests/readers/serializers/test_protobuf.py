@@ -16,7 +16,7 @@ from readers.cursor import Cursor
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats.entry import Entry, StateKind
 from readers.serializers.containers import ListSerializer
-from readers.serializers.kryo.serializer import KryoSerializer, inform
+from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.primitives import BytePrimitiveArraySerializer, StringSerializer
 from readers.serializers.protobuf import FieldType, ProtobufReader, ProtobufSerializer, read_descriptors
 from readers.snapshots.reading import read_versioned
@@ -188,7 +188,7 @@ def tree(data: bytes) -> dict[str, Any]:
 def serializer_of(name: str, *, described: bool) -> KryoSerializer:
     snapshot, _, descriptors = WRITTEN[name]
     given = read_descriptors(descriptors) if described else None
-    serializer = inform(read_versioned(Cursor(snapshot)), 2, descriptors=given)
+    serializer = Knowledge(kryo=2, descriptors=given).inform(read_versioned(Cursor(snapshot)))
     assert isinstance(serializer, KryoSerializer)
     return serializer
 

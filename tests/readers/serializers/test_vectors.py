@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from readers.connectors import files, kafka
-from readers.serializers.kryo.serializer import inform
 from readers.serializers.kryo.settings import KryoClass
+from readers.stateinfo.refinement import Knowledge
 from tests.readers.serializers import test_rowdata, test_serializers, test_streaming
 from tests.support.single_values import VECTORS, decode_one, serializer_of, vectors, vectors_of
 
@@ -62,7 +62,9 @@ def test_what_flink_wrote(name: str, flink: str) -> None:
     (entry,) = (found for found in vectors() if found["type"] == name and found["flink"][0] == flink)
     (value,) = entry["values"]
 
-    found = decode_one(inform(serializer_of(entry), 0, CLASSES), bytes.fromhex(value["hex"]))
+    found = decode_one(
+        Knowledge(kryo=0, classes=CLASSES).inform(serializer_of(entry)), bytes.fromhex(value["hex"])
+    )
 
     assert found == SERIALIZED[name, flink]
 
