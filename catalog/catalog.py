@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from catalog.aliases import (
@@ -83,7 +84,6 @@ class Catalog:
     ) -> None:
         self.cache = cache
         self._facts = KnownFacts()
-        self._histories = Histories()
         opening = OpeningOptions(
             allowed_roots=tuple(allowed_roots),
             path_map=tuple(sorted((path_map or {}).items())),
@@ -166,6 +166,10 @@ class Catalog:
     def history(self, job: Job) -> HistoryDatabase:
         """Return the tables of all checkpoints of a job; opens no savepoint."""
         return self._histories.of(job)
+
+    @cached_property
+    def _histories(self) -> Histories:
+        return Histories()
 
     @property
     def histories(self) -> list[Schema[HistoryDatabase]]:

@@ -30,7 +30,7 @@ from readers import ReaderError, operator_id_of
 
 if TYPE_CHECKING:
     from catalog.savepointtables import SavepointTables
-    from catalog.statetables import StateTable
+    from catalog.statetables import StateTable, TimersTable
     from readers import Savepoint
 
 _NANOSECONDS = 1_000_000_000
@@ -291,6 +291,11 @@ class Database(TableOwner):
             ReaderError: `_metadata` or the headers of an operator cannot be read.
         """
         return self._opened().state_tables()
+
+    @property
+    def timers(self) -> TimersTable:
+        """The table of the timers of all operators."""
+        return self._opened().timers
 
     @property
     def operator_names(self) -> dict[str, str]:

@@ -59,7 +59,6 @@ import pyarrow as pa
 import readers
 from catalog.database import Database
 from catalog.errors import NotAKeyError
-from catalog.savepointtables import TIMERS_NAME
 from catalog.statetables import StatesTable, timer_service_of
 from catalog.table import Table
 from readers import ROW_KIND, ReaderError, State, conform, json_text
@@ -568,11 +567,10 @@ def keyed_states(database: Database) -> Iterator[KeyedState]:
                 kind=state.kind.value,
                 is_unquoted=_KEY in table.unquoted,
             )
-    timers = database.table(TIMERS_NAME)
-    if isinstance(timers, StatesTable):
-        for known in timers.states:
-            if _KEY in known.state.schema.names:
-                yield _timers(database, timers, known.state)
+    timers = database.timers
+    for known in timers.states:
+        if _KEY in known.state.schema.names:
+            yield _timers(database, timers, known.state)
 
 
 def unread_operators(database: Database) -> Iterator[tuple[str, ReaderError]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -56,6 +56,7 @@ _SEPARATOR = "__"
 _WIDE = "wide"
 # The families of handles that may hold timers: RocksDB's timers on the heap are raw keyed state.
 _WITH_TIMERS = frozenset({StateKind.VALUE, StateKind.RAW_KEYED})
+TableT = TypeVar("TableT", bound=Table)
 
 
 class SavepointTables:
@@ -84,6 +85,7 @@ class SavepointTables:
         self._cache = cache
         self._lock = threading.Lock()
         self._operator_tables: dict[str, tuple[Table, ...]] = {}
+        self._state_tables: dict[str, tuple[StateTable, ...]] = {}
         self._fetched_ahead: set[str] = set()
 
     def all(self) -> Iterable[Table]:
@@ -165,9 +167,8 @@ class SavepointTables:
         """Yield the table of each state but timers, with the id of its operator."""
         self._read_ahead()
         for operator in self.savepoint.operators:
-            for table in self._tables_of(operator):
-                if isinstance(table, StateTable):
-                    yield operator.operator_id, table
+            for table in self._state_tables_of(operator):
+                yield operator.operator_id, table
 
     def _find(self, folded: str) -> Table | None:
         """Return the table of a casefolded name; None if there is none."""
@@ -208,13 +209,25 @@ class SavepointTables:
 
     def _tables_of(self, operator: Operator) -> tuple[Table, ...]:
         """Return the tables of an operator, made the first time; engines know a table again by being the same object."""
-        known = self._operator_tables.get(operator.operator_id)
+        return self._kept(self._operator_tables, operator, self._made_tables)
+
+    def _state_tables_of(self, operator: Operator) -> tuple[StateTable, ...]:
+        """Return those of the states of an operator."""
+        return self._kept(self._state_tables, operator, self._made_state_tables)
+
+    def _kept(
+        self,
+        kept: dict[str, tuple[TableT, ...]],
+        operator: Operator,
+        make: Callable[[Operator], Iterator[TableT]],
+    ) -> tuple[TableT, ...]:
+        known = kept.get(operator.operator_id)
         if known is not None:
             return known
         self._fetched_ahead.add(operator.operator_id)
-        made = tuple(self._made_tables(operator))
+        made = tuple(make(operator))
         with self._lock:
-            return self._operator_tables.setdefault(operator.operator_id, made)
+            return kept.setdefault(operator.operator_id, made)
 
     def _read_ahead(self) -> None:
         """Fetch the headers of all operators at the same time, except those that were read already."""
@@ -230,7 +243,7 @@ class SavepointTables:
         """Casefolded name → the tables that are of no single operator."""
         return {
             table.name.casefold(): table
-            for table in (*self._facts(), self._timers(), *self._checks(), *self._xray())
+            for table in (*self._facts(), self.timers, *self._checks(), *self._xray())
         }
 
     def _facts(self) -> Iterator[Table]:
@@ -285,7 +298,10 @@ class SavepointTables:
             XRAY_ORPHAN_TIMERS_NAME, "keys that have timers and no other state; reads all entries", find
         )
 
-    def _timers(self) -> Table:
+    @cached_property
+    def timers(self) -> TimersTable:
+        """The table of the timers of all operators."""
+
         def find() -> tuple[TableState, ...]:
             self._read_ahead()
             return tuple(
@@ -318,16 +334,19 @@ class SavepointTables:
             self._cache,
             lambda: (UnreadOperator(operator.operator_id, self.uid_of(operator), operator.unread),),
         )
-        for known in states:
-            if known.state.parts:
-                table = self._state_table_name(operator, known.number)
-                comment = f"state {known.state.name} of operator {name}"
-                yield StateTable(table, comment, self.reference, partial(tuple, [known]), self._cache)
+        yield from self._state_tables_of(operator)
         for number, (view_name, view) in self._views(operator).items():
             state = operator.states[number]
             comment = f"state {state.name} of operator {name}, with a column a field"
             yield ViewTable(view_name, comment, TableState(state, number), self.reference, view, self._cache)
         yield from self._wide_table(operator, states)
+
+    def _made_state_tables(self, operator: Operator) -> Iterator[StateTable]:
+        for known in self.states_of(operator):
+            if known.state.parts:
+                table = self._state_table_name(operator, known.number)
+                comment = f"state {known.state.name} of operator {self.operator_names[operator.operator_id]}"
+                yield StateTable(table, comment, self.reference, partial(tuple, [known]), self._cache)
 
     def _wide_table(self, operator: Operator, states: tuple[TableState, ...]) -> Iterator[Table]:
         """Yield the wide table of an operator that has keyed state."""
@@ -349,11 +368,7 @@ class SavepointTables:
 
     def state_table(self, operator: Operator, number: int) -> StateTable:
         """Return the table of a state of an operator, by the number of the state, which has parts."""
-        return next(
-            table
-            for table in self._tables_of(operator)
-            if isinstance(table, StateTable) and table.states[0].number == number
-        )
+        return next(table for table in self._state_tables_of(operator) if table.states[0].number == number)
 
     def unread_of(self, operator: Operator) -> tuple[UnreadOperator, ...]:
         """Return the handles of an operator that cannot be opened and may hold keyed state."""

@@ -17,7 +17,6 @@ from catalog.database import Database
 from catalog.differences.splits import ADDED, CHANGED, REMOVED, Counts, DifferenceSplit, OneSideSplit
 from catalog.differences.table import StateDifferences
 from catalog.references import SavepointReference, is_gone
-from catalog.savepointtables import TIMERS_NAME
 from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import StatesTable, StateTable, TableState, TimersTable
 from catalog.table import Table
@@ -322,9 +321,7 @@ def state_tasks(before: Database, after: Database) -> Iterator[StateTask]:
 
 
 def _states(database: Database) -> dict[tuple[str, str, StateKind], _Known]:
-    timers = database.table(TIMERS_NAME)
-    assert isinstance(timers, TimersTable)
-    tables = [*(table for _, table in database.state_tables()), timers]
+    tables = [*(table for _, table in database.state_tables()), database.timers]
     return {
         (known.state.operator_id, known.state.name, known.state.kind): (table, known)
         for table in tables
