@@ -22,7 +22,10 @@ from doctor.check import check, new_job
 from doctor.errors import DoctorError, UnknownBackendError, UnknownVersionError
 from doctor.job import NEWEST_FLINK, Against, FlinkVersion, Job, flink_version
 from doctor.report import (
+    DROPPED,
+    Change,
     CheckReport,
+    Mend,
     OperatorVerdict,
     Outcome,
     RequiredClass,
@@ -38,8 +41,8 @@ from doctor.rules.states import CAUTIONS
 from doctor.values import ValuesCheck
 
 __all__ = [
-    "CAUTIONS", "NEWEST_FLINK", "RULES", "Against", "CheckReport", "DoctorError", "Effect",
-    "FlinkVersion", "JarAgainst", "Job", "OperatorVerdict", "Outcome", "RequiredClass", "Risk",
+    "CAUTIONS", "DROPPED", "NEWEST_FLINK", "RULES", "Against", "Change", "CheckReport", "DoctorError", "Effect",
+    "FlinkVersion", "JarAgainst", "Job", "Mend", "OperatorVerdict", "Outcome", "RequiredClass", "Risk",
     "Rule", "SavepointAgainst", "Severity", "SourceAgainst", "Stage", "StateOutcome", "StateVerdict",
     "UnknownBackendError", "UnknownVersionError", "ValuesCheck", "against_of", "check",
     "flink_version", "new_job",

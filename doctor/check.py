@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from doctor.against.savepoint import job_of
@@ -25,7 +25,10 @@ from doctor.job import (
     known_backend,
 )
 from doctor.report import (
+    DROPPED,
+    Change,
     CheckReport,
+    Mend,
     OperatorVerdict,
     Outcome,
     Risk,
@@ -42,6 +45,7 @@ from doctor.states import (
     id_of,
     key_findings,
     known_classes,
+    mends_of,
     new_verdict,
     required_classes,
     state_verdict,
@@ -82,11 +86,14 @@ def _operator_finding(old: JobOperator, new: Job, *, allow_non_restored: bool) -
         return None
     if allow_non_restored:
         return Finding(
-            rule=rules.OPERATOR_DROPPED, text=f"the new job has no operator {old.title}: its state is dropped"
+            rule=rules.OPERATOR_DROPPED,
+            text=f"the new job has no operator {old.title}: its state is dropped",
+            mend=DROPPED,
         )
     return Finding(
         rule=rules.OPERATOR_MISSING,
         text=f"Cannot map checkpoint/savepoint state for operator {old.title} to the new program",
+        mend=DROPPED,
     )
 
 
@@ -99,7 +106,11 @@ def _parallelism_finding(old: JobOperator, new: JobOperator) -> Finding | Risk |
         message = (
             f"Cannot map operator {old.title} with max parallelism {saved} to new program with parallelism"
         )
-        return Finding(rule=rules.PARALLELISM_ABOVE_MAX, text=f"{message} {new.parallelism}")
+        return Finding(
+            rule=rules.PARALLELISM_ABOVE_MAX,
+            text=f"{message} {new.parallelism}",
+            mend=_groups(derived_max_parallelism(new.parallelism)),
+        )
     if wanted is None or wanted == saved:
         return None
     # A number that Flink derives is one that no job has set, most likely: then the saved one is taken. If the old job has set one,
@@ -116,6 +127,7 @@ def _parallelism_finding(old: JobOperator, new: JobOperator) -> Finding | Risk |
             f"Max parallelism mismatch: cannot map operator {old.title} with max parallelism {saved} to new program with max "
             f"parallelism {wanted}{', unless it sets none' if is_derived else ''}"
         ),
+        mend=_groups(wanted),
     )
 
 
@@ -128,6 +140,10 @@ def _identity_risks(old: JobOperator, job: Job) -> Iterator[Risk]:
     for name in sorted(names):
         if _ANONYMOUS.search(name):
             yield risk_of(Finding(rule=rules.ANONYMOUS_CLASS, detail=name))
+
+
+def _groups(wanted: int) -> Mend:
+    return Mend(change=Change.MAX_PARALLELISM, value=str(wanted))
 
 
 def derived_max_parallelism(parallelism: int) -> int:
@@ -191,6 +207,7 @@ def _graph_verdict(old: JobOperator, finding: Finding, states: tuple[StateVerdic
         loses_data=stage is None,
         message=finding.message,
         states=states,
+        mends=mends_of((finding,)),
         **finding.rule.cited,
     )
 
@@ -198,18 +215,18 @@ def _graph_verdict(old: JobOperator, finding: Finding, states: tuple[StateVerdic
 def _with_hint(finding: Finding, old: JobOperator, job: Job, new: Job) -> Finding:
     """Return the finding about a missing operator, with the new operator that has the same states, if there is one."""
     own = {(id_of(state), state.entry.kind) for state in old.states}
+    added = [one for one in new.operators.values() if one.operator_id not in job.operators and one.states]
     alike = [
-        operator
-        for operator in new.operators.values()
-        if own
-        and operator.operator_id not in job.operators
-        and {(id_of(state), state.entry.kind) for state in operator.states} == own
+        one for one in added if own and {(id_of(state), state.entry.kind) for state in one.states} == own
     ]
     if len(alike) != 1:
-        return finding
+        # One of the new operators may be this one, with other states.
+        return replace(finding, mend=replace(DROPPED, is_lossy=bool(added)))
+    uid = alike[0].uid
     return replace(
         finding,
         text=f"{finding.message}; {alike[0].title} has the same states and may be the same operator under a new uid",
+        mend=Mend(change=Change.RENAME, value=uid, is_assumed=True) if uid else None,
     )
 
 
@@ -236,7 +253,27 @@ def _states(old: JobOperator, new: JobOperator | None, context: Context) -> tupl
         verdicts += [
             new_verdict(state) for state in declared.values() if state.entry.kind is not StateKind.TIMER
         ]
-    return tuple(verdicts)
+    return tuple(_renamed(verdicts, old, declared.values()))
+
+
+def _renamed(
+    verdicts: Sequence[StateVerdict], old: JobOperator, added: Iterable[JobState]
+) -> Iterator[StateVerdict]:
+    """Yield verdicts: if one state alone went and one of the same kind and types came, it may have another name now."""
+    known = {state.name: state for state in old.states}
+    gone = [one.state_name for one in verdicts if one.mends == (DROPPED,)]
+    came = list(added)
+    is_renamed = len(gone) == len(came) == 1 and _is_alike(known[gone[0]], came[0])
+    for one in verdicts:
+        if is_renamed and one.mends == (DROPPED,):
+            yield replace(one, mends=(Mend(change=Change.RENAME, value=came[0].name, is_assumed=True),))
+        else:
+            yield one
+
+
+def _is_alike(old: JobState, new: JobState) -> bool:
+    one, other = old.entry, new.entry
+    return old.keyed == new.keyed and (one.kind, *one.serializers()) == (other.kind, *other.serializers())
 
 
 def _unknown(state: JobState, new: JobOperator) -> StateVerdict:

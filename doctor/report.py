@@ -77,6 +77,40 @@ class Reported:
         return {field.name: _json(getattr(self, field.name)) for field in fields(self)}
 
 
+class Change(StrEnum):
+    """What a write changes in a savepoint so that a restore goes through."""
+
+    RETYPE = "retype"
+    RENAME_FIELD = "rename-field"
+    RENAME = "rename"
+    DROP = "drop"
+    MAX_PARALLELISM = "max-parallelism"
+    TTL = "ttl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mend(Reported):
+    """A change of the savepoint that mends a finding.
+
+    Attributes:
+        change: what changes in the state or operator of the verdict.
+        path: the field, such as `("value", "total")`; empty for the whole.
+        value: the new type, name or number; `true` or `false` for TTL; empty where something goes.
+        is_assumed: True if the compared facts only suggest it, as a field of the same type under another name.
+        is_lossy: True if the job may need what goes.
+    """
+
+    change: Change
+    path: tuple[str, ...] = ()
+    value: str = ""
+    is_assumed: bool = False
+    is_lossy: bool = False
+
+
+DROPPED = Mend(change=Change.DROP)
+"""The job does not declare it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk(Reported):
     """Something that the compared facts cannot decide.
@@ -138,6 +172,7 @@ class StateVerdict(Reported):
         rule: the id of the rule that decides; None if nothing changes.
         severity: the weight of the verdict.
         risks: what the compared facts cannot decide.
+        mends: changes of the savepoint after which the state restores with its values.
     """
 
     state_name: str
@@ -152,6 +187,7 @@ class StateVerdict(Reported):
     rule: str | None = None
     severity: Severity = Severity.FINE
     risks: tuple[Risk, ...] = ()
+    mends: tuple[Mend, ...] = ()
 
     @property
     def restore(self) -> tuple[Outcome, Stage | None]:
@@ -174,6 +210,7 @@ class OperatorVerdict(Reported):
         message, remedy, evidence, rule: of the operator itself, where the job graph decides; else empty.
         states: the verdicts of its states.
         risks: of the operator itself.
+        mends: changes of the operator itself, as those of a state.
     """
 
     operator_id: str
@@ -188,6 +225,7 @@ class OperatorVerdict(Reported):
     rule: str | None = None
     states: tuple[StateVerdict, ...] = ()
     risks: tuple[Risk, ...] = ()
+    mends: tuple[Mend, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

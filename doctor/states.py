@@ -17,7 +17,18 @@ from contextlib import suppress
 from dataclasses import replace
 
 from doctor.job import NO_JAR, Job, JobOperator, JobState
-from doctor.report import RequiredClass, Risk, Severity, Stage, StateOutcome, StateVerdict, max_severity
+from doctor.report import (
+    DROPPED,
+    Change,
+    Mend,
+    RequiredClass,
+    Risk,
+    Severity,
+    Stage,
+    StateOutcome,
+    StateVerdict,
+    max_severity,
+)
 from doctor.rules import kryo, upgrade
 from doctor.rules import states as rules
 from doctor.rules.comparison import compare
@@ -350,7 +361,7 @@ def undeclared_verdict(old: JobState, context: Context, *, opened: bool) -> Stat
     # Timers that the job no longer sets fire all the same: Flink keeps them in a queue of their own.
     is_lost = old.entry.kind is not StateKind.TIMER
     if is_lost:
-        total |= found(rules.NOT_DECLARED, (), old.name)
+        total |= found(rules.NOT_DECLARED, (), old.name, mend=DROPPED)
     return _verdict(old, total, context, StateOutcome.NOT_DECLARED if is_lost else StateOutcome.AS_IS)
 
 
@@ -380,7 +391,7 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
         names = (name for name, role in _named_classes(node) if role != _DECLARES)
         for name in dict.fromkeys(names):
             if context.classes.has(name) is False:
-                total |= found(CLASS_GONE, at, name)
+                total |= found(CLASS_GONE, at, name, mend=Mend(change=Change.DROP, is_lossy=True))
         if isinstance(node, EnumSerializer):
             changed = compare_constants(node, _enum_now(node, context), at)
             if changed.verdict is Verdict.INCOMPATIBLE:
@@ -510,7 +521,9 @@ def _values(before: Serializer, after: Serializer, context: Context) -> Comparis
     if not switched:
         return compared
     rule = rules.TTL_2 if context.flink.major >= _FIRST_WITH_TTL_MIGRATION else rules.TTL_1
-    return compared | found(rule, ("value",), "on" if isinstance(after, TtlSerializer) else "off")
+    is_on = isinstance(after, TtlSerializer)
+    mend = Mend(change=Change.TTL, value=str(is_on).lower())
+    return compared | found(rule, ("value",), "on" if is_on else "off", mend=mend)
 
 
 def _verdict(state: JobState, compared: Comparison, context: Context, outcome: StateOutcome) -> StateVerdict:
@@ -534,8 +547,20 @@ def _verdict(state: JobState, compared: Comparison, context: Context, outcome: S
         message=shown.message if shown else "",
         severity=effect.severity if effect else max_severity(risks),
         risks=risks,
+        mends=mends_of(finding for finding, effect in ranked if effect.severity in _MENDED),
         **(shown.rule.cited if shown else {}),
     )
+
+
+def mends_of(findings: Iterable[Finding]) -> tuple[Mend, ...]:
+    """Return the changes that mend findings, each once: that of a whole type covers those of its parts."""
+    known = list(dict.fromkeys(one.mend for one in findings if one.mend is not None))
+    if DROPPED in known:
+        return (DROPPED,)
+    whole = {one.path for one in known if one.change is Change.RETYPE}
+    # The new type no longer names a class that is gone.
+    known = [one for one in known if not (whole and one.is_lossy)]
+    return tuple(one for one in known if not any(one.path[:end] in whole for end in range(len(one.path))))
 
 
 def _with_risks(verdict: StateVerdict, risks: tuple[Risk, ...]) -> StateVerdict:
@@ -559,6 +584,7 @@ def _rank(effect: Effect) -> tuple[int, int]:
 
 # What is not known comes before what is lost: it may be worse.
 _RANK = (Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT, Severity.RISK, Severity.FINE)
+_MENDED = frozenset({Severity.FAILS, Severity.LOSES})
 _RISKS = frozenset({Severity.DOUBT, Severity.RISK})
 _WEAK = _RISKS | {Severity.FINE}
 _OUTCOMES = {

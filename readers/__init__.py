@@ -159,6 +159,7 @@ if TYPE_CHECKING:
         KryoType,
         component_of,
     )
+    from readers.serializers.named import name_of as type_text
     from readers.serializers.named import type_named
     from readers.serializers.operators import TtlSerializer
     from readers.serializers.pojo import CLASS, PojoField, PojoSerializer

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         TypeChange,
     )
     from writers.hashes import key_groups_of
+    from writers.headers import write_snapshot
     from writers.kernels import COMPILED_UNITS
     from writers.keyed.carry import try_types
     from writers.keyed.resharding import MOST_KEY_GROUPS

@@ -11,7 +11,7 @@ from doctor.rules import avro, kryo, pojo, states, types, untold, upgrade
 from doctor.rules.avro import compare_avro
 from doctor.rules.kryo import compare_kryo
 from doctor.rules.pojo import POJO_TO_KRYO, POJO_TO_KRYO_READABLE, POJO_TO_OTHER, compare_pojos
-from doctor.rules.rule import CompareAlike, Comparison, Context, Path, Rule, found
+from doctor.rules.rule import CompareAlike, Comparison, Context, Path, Rule, found, retype
 from doctor.rules.types import COMPARISONS, TYPE_CHANGED, compare_case_classes, compare_own, same_class
 from readers import (
     AvroSerializer,
@@ -43,7 +43,7 @@ def _other_type(old: Serializer, new: Serializer, context: Context, path: Path) 
         return found(POJO_TO_KRYO_READABLE if is_made else POJO_TO_KRYO, path, detail)
     if isinstance(old, PojoSerializer) or isinstance(new, PojoSerializer):
         return found(POJO_TO_OTHER, path, detail)
-    return found(TYPE_CHANGED, path, detail)
+    return found(TYPE_CHANGED, path, detail, mend=retype(path, new))
 
 
 _COMPARISONS: dict[type[Serializer], CompareAlike] = {

@@ -10,7 +10,9 @@ Flink: PojoSerializerSnapshot#resolveSchemaCompatibility, PojoFieldUtils#getFiel
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from doctor.report import DROPPED, Change, Mend
 from doctor.rules import types
 from doctor.rules.rule import (
     FAILS_REGISTER,
@@ -26,6 +28,7 @@ from doctor.rules.rule import (
     found,
     joined,
     refused,
+    retype,
     walk,
 )
 from doctor.rules.types import class_changed
@@ -314,7 +317,7 @@ def _class_of(serializer: Serializer) -> str:
 def compare_pojos(old: PojoSerializer, new: PojoSerializer, context: Context, path: Path) -> Comparison:
     """Compare two POJOs."""
     if old.pojo_class != new.pojo_class:
-        return class_changed(old.pojo_class, new.pojo_class, context, path)
+        return class_changed(old.pojo_class, new.pojo_class, context, path, retype(path, new))
     total = _fields(old, new, context, path) | _registrations(old, new, context, path)
     if context.decodes_all and not old.registered and not old.non_registered:
         total |= found(SUBCLASSES_UNSEEN, path, old.pojo_class)
@@ -345,7 +348,8 @@ def _fields(old: PojoSerializer, new: PojoSerializer, context: Context, path: Pa
             total |= found(FIELD_TRANSIENT, at, f"{old.pojo_class}.{field.name}")
             continue
         if now is None:
-            total |= found(FIELD_REMOVED, at, f"{old.pojo_class} no longer has {field.name}")
+            gone = f"{old.pojo_class} no longer has {field.name}"
+            total |= found(FIELD_REMOVED, at, gone, mend=_renamed(old, new, field, at))
             total |= _needed(field, context, at)
             remaining.append(None)
             continue
@@ -360,6 +364,15 @@ def _fields(old: PojoSerializer, new: PojoSerializer, context: Context, path: Pa
         if not added.hidden and (added.declared_in, added.name) not in kept:
             total |= found(FIELD_ADDED, (*path, added.name), f"{old.pojo_class} has a new field {added.name}")
     return total | _components(old, remaining, context, path)
+
+
+def _renamed(old: PojoSerializer, new: PojoSerializer, gone: PojoField, path: Path) -> Mend:
+    """Return how a field goes: if one field alone went and one of the same type came, it may have another name now."""
+    names = [{field.name for field in pojo.fields if not field.hidden} for pojo in (old, new)]
+    added = [field for field in new.fields if not field.hidden and field.name not in names[0]]
+    if len(names[0] - names[1]) == 1 and len(added) == 1 and added[0].serializer == gone.serializer:
+        return Mend(change=Change.RENAME_FIELD, path=path, value=added[0].name, is_assumed=True)
+    return replace(DROPPED, path=path)
 
 
 def _components(old: PojoSerializer, remaining: list[str | None], context: Context, path: Path) -> Comparison:
@@ -436,7 +449,10 @@ def _retyped(
     declared = context.classes.jar.declared_class(now.declared_in or new.pojo_class, now.name)
     assignable = is_assignable(one, other, declared, context.classes.jar.extends)
     return nested | found(
-        FIELD_RETYPED_ASSIGNABLE if assignable else FIELD_RETYPED, path, _change(before, now)
+        FIELD_RETYPED_ASSIGNABLE if assignable else FIELD_RETYPED,
+        path,
+        _change(before, now),
+        mend=retype(path, now.serializer),
     )
 
 

@@ -11,8 +11,8 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 from doctor.job import NO_JAR, FlinkVersion, JarClasses
-from doctor.report import Risk, Severity, Stage, StateOutcome
-from readers import EnumSerializer, PojoSerializer, Serializer
+from doctor.report import Change, Mend, Risk, Severity, Stage, StateOutcome
+from readers import EnumSerializer, PojoSerializer, Serializer, type_text
 
 
 class Verdict(IntEnum):
@@ -112,12 +112,14 @@ class Finding:
         path: the names that lead to the field, outermost first.
         detail: it, with the names of this case; empty for the words of the rule.
         text: the whole message in place of both; empty for these.
+        mend: what a write changes so that nothing is found any more; None if no write can.
     """
 
     rule: Rule
     path: tuple[str, ...] = ()
     detail: str = ""
     text: str = ""
+    mend: Mend | None = None
 
     @property
     def message(self) -> str:
@@ -251,10 +253,18 @@ class Context:
         return replace(self, keyed=False)
 
 
-def found(rule: Rule, path: Path, detail: str = "", verdict: Verdict | None = None) -> Comparison:
+def found(
+    rule: Rule, path: Path, detail: str = "", verdict: Verdict | None = None, mend: Mend | None = None
+) -> Comparison:
     """Return the comparison with one finding; Flink's verdict is that of the rule, if no other is given."""
     known = rule.backends.verdict if verdict is None else verdict
-    return Comparison(verdict=known, findings=(Finding(rule=rule, path=path, detail=detail),))
+    return Comparison(verdict=known, findings=(Finding(rule=rule, path=path, detail=detail, mend=mend),))
+
+
+def retype(path: Path, new: Serializer) -> Mend | None:
+    """Return the change of a type; None if no name tells the new one whole."""
+    name = type_text(new)
+    return None if name is None else Mend(change=Change.RETYPE, path=path, value=name)
 
 
 def joined(comparisons: Iterable[Comparison]) -> Comparison:

@@ -7,9 +7,10 @@ Flink: CompositeTypeSerializerSnapshot, SimpleTypeSerializerSnapshot, EnumSerial
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from itertools import zip_longest
 
+from doctor.report import DROPPED, Mend
 from doctor.rules.rule import (
     FAILS_REGISTER,
     FAILS_RESTORE,
@@ -24,6 +25,7 @@ from doctor.rules.rule import (
     found,
     joined,
     refused,
+    retype,
 )
 from readers import (
     EnumSerializer,
@@ -150,7 +152,8 @@ def same_class(old: Serializer, new: Serializer, context: Context, path: Path) -
     before, after = old.children, new.children
     settings = _settings(old), _settings(new)
     if len(before) != len(after):
-        return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}")
+        mend = _narrowed(old, new, path)
+        return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}", mend=mend)
     if settings[0] != settings[1]:
         # Flags of nulls and kinds are migrated; all other settings must be equal.
         flags = all(
@@ -164,6 +167,12 @@ def same_class(old: Serializer, new: Serializer, context: Context, path: Path) -
         context.compare(one, other, context, (*path, name))
         for (name, one), (_, other) in zip(before, after, strict=True)
     )
+
+
+def _narrowed(old: Serializer, new: Serializer, path: Path) -> Mend | None:
+    """Return the change of a record that lost its last field; None for others."""
+    before, after = ([child for _, child in one.children] for one in (old, new))
+    return replace(DROPPED, path=(*path, old.children[-1][0])) if before[:-1] == after else None
 
 
 def _settings(serializer: Serializer) -> list[object]:
@@ -181,7 +190,7 @@ def _is_nested(value: object) -> bool:
 
 def _compare_enums(old: EnumSerializer, new: EnumSerializer, context: Context, path: Path) -> Comparison:
     if old.enum_class != new.enum_class:
-        return class_changed(old.enum_class, new.enum_class, context, path)
+        return class_changed(old.enum_class, new.enum_class, context, path, retype(path, new))
     return compare_constants(old, new, path)
 
 
@@ -189,7 +198,8 @@ def compare_constants(old: EnumSerializer, new: EnumSerializer, path: Path) -> C
     """Compare the constants of an enum."""
     gone = [constant for constant in old.constants if constant not in new.constants]
     if gone:
-        return found(ENUM_REMOVED, path, f"{old.enum_class} no longer has {', '.join(gone)}")
+        text = f"{old.enum_class} no longer has {', '.join(gone)}"
+        return found(ENUM_REMOVED, path, text, mend=retype(path, new))
     if old.constants != new.constants:
         return found(ENUM_CHANGED, path, f"{old.enum_class} has the constants {', '.join(new.constants)}")
     return Comparison()
@@ -198,7 +208,7 @@ def compare_constants(old: EnumSerializer, new: EnumSerializer, path: Path) -> C
 def _compare_tuples(old: TupleSerializer, new: TupleSerializer, context: Context, path: Path) -> Comparison:
     # A tuple and its user subclass have one snapshot: only the fields count.
     if old.width != new.width:
-        return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}")
+        return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}", mend=_narrowed(old, new, path))
     return joined(
         context.compare(one, other, context, (*path, name))
         for (name, one), (_, other) in zip(old.children, new.children, strict=True)
@@ -214,7 +224,7 @@ def _compare_sql_rows(
 ) -> Comparison:
     # Names of a row's own fields are not in the snapshot; a reader may know them all the same.
     if old.field_types != new.field_types:
-        return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}")
+        return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}", mend=retype(path, new))
     if old.nullability and new.nullability and old.nullability != new.nullability:
         return found(NULLABILITY_CHANGED, path, old.type_name)
     return Comparison()
@@ -230,12 +240,14 @@ def compare_own(old: Serializer, new: Serializer, context: Context, path: Path) 
     return found(OWN_TO_OTHER, path, f"{old.java_class} → {new.java_class}")
 
 
-def class_changed(before: str, after: str, context: Context, path: Path) -> Comparison:
+def class_changed(
+    before: str, after: str, context: Context, path: Path, mend: Mend | None = None
+) -> Comparison:
     """Return the finding about a state that is declared with another class."""
     if context.classes.has(before):
-        return found(CLASS_CHANGED, path, f"{before} → {after}")
+        return found(CLASS_CHANGED, path, f"{before} → {after}", mend=mend)
     known = "" if context.classes.has(before) is False else ", unless it is still in the jar"
-    return found(CLASS_GONE, path, f"{before} → {after}{known}")
+    return found(CLASS_GONE, path, f"{before} → {after}{known}", mend=mend)
 
 
 COMPARISONS: dict[type[Serializer], CompareAlike] = {

@@ -56,6 +56,31 @@ def type_named(text: str) -> Serializer:
     return serializer
 
 
+def name_of(serializer: Serializer) -> str | None:
+    """Return the name by which `type_named` returns an equal serializer; None if there is none."""
+    name = _name(serializer)
+    return name if serializer_named(name) == serializer else None
+
+
+def _name(serializer: Serializer) -> str:
+    if isinstance(serializer, PojoSerializer):
+        return f"Pojo({serializer.pojo_class}: {_columns(serializer)})"
+    if isinstance(serializer, EnumSerializer):
+        return f"Enum({serializer.enum_class}: {', '.join(serializer.constants)})"
+    if isinstance(serializer, RowSerializer) and serializer.names:
+        return f"Row({_columns(serializer)})"
+    parameters = ", ".join(_name(child) for _, child in serializer.children)
+    if isinstance(serializer, RowSerializer | TupleSerializer):
+        width = len(serializer.fields) if isinstance(serializer, TupleSerializer) else ""
+        return f"{'Row' if width == '' else 'Tuple'}{width}<{parameters}>"
+    composite = next((name for name, (_, kind) in _COMPOSITES.items() if kind is type(serializer)), None)
+    return serializer.type_name if composite is None else f"{composite}<{parameters}>"
+
+
+def _columns(record: Serializer) -> str:
+    return ", ".join(f"{name} {_name(child)}" for name, child in record.children)
+
+
 class _Token(NamedTuple):
     """A word or a sign of a type's name; an empty one at its end."""
 

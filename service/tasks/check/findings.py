@@ -73,16 +73,48 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A script that mends what a check has found.
+
+    Attributes:
+        statements: in order; those about whole operators are the last.
+        comments: what a person has to read: assumptions, what would be lost, what no statement mends.
+        assumed: how many statements rest on an assumption.
+    """
+
+    statements: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    assumed: int = 0
+
+    @property
+    def text(self) -> str:
+        """The script; empty if no statement mends anything."""
+        if not self.statements:
+            return ""
+        return "".join(f"{line}\n" for line in (*(f"-- {one}" for one in self.comments), *self.statements))
+
+    def line(self, path: str) -> str:
+        """Return what a file has of it, for people."""
+        if not self.statements:
+            return "no script was written: there is nothing that a write can mend"
+        statements = counted(len(self.statements), "statement")
+        assumed = f", {self.assumed} assumed: read them first" if self.assumed else ""
+        return f"{path}: {statements}{assumed}; run it with savepointdb write … --file {path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """The reports of one savepoint.
 
     Attributes:
         reports: one for each backend, the worst first; at least one.
         left_out: the backend that cannot read the files, because they are another one's own; empty if there is none.
+        script: the statements that mend what a write can mend.
     """
 
     reports: tuple[CheckReport, ...]
     left_out: str = ""
+    script: Script = Script()
 
     @classmethod
     def of(cls, reports: Iterable[CheckReport], *, all_backends: bool = True) -> Findings:
@@ -121,7 +153,8 @@ class Findings:
     def to_dict(self) -> dict[str, Any]:
         """See `Outcome`: the worst report, and all of them by their backends if there are several."""
         several = self.reports if len(self.reports) > 1 else ()
-        return _told(self.worst) | {"backends": {report.backend: _told(report) for report in several}}
+        backends = {report.backend: _told(report) for report in several}
+        return _told(self.worst) | {"backends": backends, "fix": self.script.text}
 
     def brief(self) -> dict[str, Any]:
         """Return it as agents read it: what is not fine."""
@@ -131,6 +164,7 @@ class Findings:
             "database": told["savepoint"],
             **{name: told[name] for name in _BRIEF},
             "findings": [finding.to_dict() for finding in findings_of(self.worst)],
+            "fix": self.script.text,
             "backends": backends,
         }
 
@@ -380,6 +414,13 @@ def text_lines(findings: Findings, width: int | None = None) -> Iterator[str]:
     if states or operators:
         yield ""
         yield f"{WORDS[Severity.FINE]:<{len(_INDENT)}}{counted(operators, 'operator')}, {counted(states, 'state')}"
+    if findings.script.statements:
+        yield ""
+        yield "A write mends this (--fix FILE keeps the script):"
+        shown = findings.script.statements[:_NAMES_SHOWN]
+        yield from (printable(f"{_INDENT}{statement}") for statement in shown)
+        if len(findings.script.statements) > len(shown):
+            yield f"{_INDENT}and {len(findings.script.statements) - len(shown)} more"
     yield ""
     yield from wrapped_lines(f"What to do: {advice(worst)}.", "", width)
 

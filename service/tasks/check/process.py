@@ -24,7 +24,7 @@ from service.query.engines.workers.channel import End
 from service.query.engines.workers.worker import limit_memory, yield_to_the_server
 from service.query.serving.elsewhere import KnownDatabase
 from service.tasks.check.findings import Findings
-from service.tasks.check.running import CheckRequest, findings_on
+from service.tasks.check.running import CheckRequest, findings_on, with_script
 
 _SPARE_S = 5
 
@@ -155,7 +155,7 @@ def _findings(task: CheckTask) -> Findings:
     if task.jar is not None:
         known += against_of([task.jar.path])
         names.append(task.jar.name)
-    found = findings_on(database.savepoint, known, task.request, database.uids)
+    found = with_script(findings_on(database.savepoint, known, task.request, database.uids), database)
     # Clients know databases by their names; paths are of this machine.
     reports = (replace(report, savepoint=database.name, against=tuple(names)) for report in found.reports)
     return replace(found, reports=tuple(reports))

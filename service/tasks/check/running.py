@@ -6,9 +6,11 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import doctor
+from catalog import Database
 from doctor import NEWEST_FLINK, Against, CheckReport, DoctorError, Severity, ValuesCheck, flink_version
 from readers import ReaderError, Savepoint
 from service.base.errors import InvalidRequestError, QueryError
@@ -22,6 +24,7 @@ from service.tasks.check.findings import (
     headline,
 )
 from service.tasks.check.markup import html_page, junit_text
+from service.tasks.check.script import script_of
 from service.tasks.task import Context, Document, Exits, Task, TaskRequest, option
 
 # Those of `both`; ForSt is for jobs that ask for it.
@@ -79,6 +82,13 @@ class CheckRequest(TaskRequest):
     allow_non_restored: bool = option(
         "Check a start with --allowNonRestoredState: Flink drops state of missing operators.", default=False
     )
+    fix: str | None = option(
+        "Write the statements that mend what a write can mend, as a script for savepointdb write.",
+        default=None,
+        metavar="FILE",
+        longest=_LONGEST_PATH,
+        only_cli=True,
+    )
 
     def __post_init__(self) -> None:
         TaskRequest.__post_init__(self)
@@ -110,7 +120,29 @@ def run(request: CheckRequest, context: Context) -> Findings:
         told = f"checking {database.path}: {state_name}, {entries:,} entries"
 
     context.progress(lambda: told)
-    return findings_on(database.savepoint, known, request, database.uids, note)
+    found = with_script(findings_on(database.savepoint, known, request, database.uids, note), database)
+    if request.fix is not None:
+        if found.script.text:
+            _write(request.fix, found.script.text)
+        context.warn(found.script.line(request.fix))
+    return found
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequestError(f"fix: cannot write {path}: {error.strerror}") from error
+
+
+def with_script(found: Findings, database: Database) -> Findings:
+    """Return findings with the script that mends what a write can mend.
+
+    Raises:
+        ReaderError: the headers of an operator cannot be read.
+    """
+    needs = any(one.mends or any(state.mends for state in one.states) for one in found.worst.operators)
+    return replace(found, script=script_of(found.reports, database)) if needs else found
 
 
 def findings_on(

@@ -1,0 +1,207 @@
+"""What a check finds and a write can mend → the script of `savepointdb write`. What it leaves stands in its comments.
+
+| mend | statement |
+|---|---|
+| another type | `ALTER TABLE … ALTER COLUMN value.age TYPE BIGINT` |
+| another name | `ALTER TABLE … RENAME COLUMN value.a TO b`, `ALTER TABLE … RENAME TO …` |
+| not declared any more | `DROP TABLE …`, `ALTER TABLE … DROP COLUMN value.a` |
+| key groups, TTL | `ALTER TABLE … SET (max_parallelism = 1000)`, `SET (ttl = true)` |
+
+A statement is in the script only if the writers accept its change of the type. One that removes what the job may need is a comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from catalog import Database
+from doctor import DROPPED, Change, CheckReport, Mend, OperatorVerdict, Severity, StateOutcome, StateVerdict
+from readers import Serializer, State, is_keyed, type_named
+from service.query.encode import printable
+from service.query.encode.formats import sql_type
+from service.query.sql.text import quoted
+from service.tasks.check.findings import Script, findings_of, title_of
+from writers import (
+    DroppedField,
+    ExpiringValue,
+    RenamedField,
+    RetypedField,
+    TypeChange,
+    UnencodableTypeError,
+    WriterError,
+    type_of_column,
+    write_snapshot,
+)
+
+_LEFT = frozenset({Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT})
+
+
+def script_of(reports: Sequence[CheckReport], database: Database) -> Script:
+    """Return the script that mends the findings of all backends.
+
+    Args:
+        reports: one for each backend, the worst first.
+        database: the savepoint, whose tables the statements name.
+
+    Raises:
+        ReaderError: the headers of an operator cannot be read.
+    """
+    tables = {
+        (operator_id, table.states[0].state.name): (table.name, table.states[0].state)
+        for operator_id, table in database.state_tables()
+    }
+    operators = [operator for report in reports for operator in report.operators]
+    states = (state for operator in operators for state in operator.states)
+    added = frozenset(state.state_name for state in states if state.outcome is StateOutcome.NEW)
+    writer = _Writer(tables, database.operator_names, added)
+    for operator in operators:
+        for state in operator.states:
+            writer.add_state(operator, state)
+    for operator in operators:
+        writer.add_operator(operator)
+    for finding in findings_of(reports[0]):
+        if finding.severity in _LEFT and (finding.operator, finding.state) not in writer.mended:
+            remedy = f" → {finding.remedy}" if finding.remedy else ""
+            writer.comments.append(f"left: {finding.place}: {finding.message}{remedy}")
+    return Script(
+        statements=tuple(dict.fromkeys(writer.statements)),
+        comments=tuple(map(printable, dict.fromkeys(writer.comments))),
+        assumed=len(writer.assumed),
+    )
+
+
+class _Writer:
+    """Collects the statements.
+
+    Args:
+        tables: operator id, name of a state → its table, and the state.
+        operators: operator id → its table.
+        added: names of states that only the new job has.
+    """
+
+    def __init__(
+        self,
+        tables: dict[tuple[str, str], tuple[str, State]],
+        operators: dict[str, str],
+        added: frozenset[str],
+    ) -> None:
+        self._tables = tables
+        self._added = added
+        self._operators = operators
+        self.statements: list[str] = []
+        self.comments: list[str] = []
+        self.assumed: set[str] = set()
+        self.mended: set[tuple[str, str]] = set()
+        self._with_states: set[str] = set()
+
+    def add_state(self, operator: OperatorVerdict, verdict: StateVerdict) -> None:
+        """Add the statements that mend one state."""
+        known = self._tables.get((operator.operator_id, verdict.state_name))
+        if known is None or not verdict.mends:
+            return
+        table, state = known
+        if not is_keyed(state.kind) and any(_type_change(one) for one in verdict.mends):
+            self.comments.append(f"left: {table}: a write does not change types of operator state")
+            return
+        values = state.entry.value if state.entry is not None else None
+        # A state gets another name after its fields.
+        for mend in sorted(verdict.mends, key=lambda one: one.change is Change.RENAME):
+            try:
+                values = _evolved(mend, values)
+                if mend.change is Change.RETYPE and values is not None:
+                    write_snapshot(values)
+            except WriterError as error:
+                self.comments.append(f"left: {table}: {error.message}")
+                return
+            # Another operator may have the state now.
+            is_elsewhere = mend == DROPPED and verdict.state_name in self._added
+            self._add(_statement(mend, table, values), replace(mend, is_lossy=mend.is_lossy or is_elsewhere))
+        self.mended.add((title_of(operator), verdict.state_name))
+        self._with_states.add(operator.operator_id)
+
+    def add_operator(self, operator: OperatorVerdict) -> None:
+        """Add the statements that mend one operator as a whole."""
+        table = self._operators.get(operator.operator_id)
+        if table is None:
+            return
+        for mend in operator.mends:
+            statement = _statement(mend, table, None)
+            if mend.change is Change.MAX_PARALLELISM and operator.operator_id in self._with_states:
+                self.comments.append(f"needs a script of its own, after this one: {statement}")
+            else:
+                self._add(statement, mend)
+            self.mended.add((title_of(operator), ""))
+
+    def _add(self, statement: str, mend: Mend) -> None:
+        if mend.is_lossy:
+            self.comments.append(f"not written, as the job may need these rows: {statement}")
+            return
+        if mend.is_assumed and statement not in self.assumed:
+            self.assumed.add(statement)
+            self.comments.append(f"assumed, because both have the same types: {statement}")
+        self.statements.append(statement)
+
+
+def _evolved(mend: Mend, values: Serializer | None) -> Serializer | None:
+    """Return the serializer of values after a mend.
+
+    Raises:
+        WriterError: they cannot be changed so.
+    """
+    change = _type_change(mend)
+    if change is None:
+        return values
+    if values is None:
+        raise UnencodableTypeError("expected values of a known type, found none")
+    return change.evolved(values).serializer
+
+
+def _type_change(mend: Mend) -> TypeChange | None:
+    path = mend.path[1:]
+    match mend.change:
+        case Change.RETYPE if mend.path[:1] != ("value",):
+            raise UnencodableTypeError(f"expected a change below value, found one of {'.'.join(mend.path)}")
+        case Change.RETYPE:
+            return RetypedField(path, type_named(mend.value))
+        case Change.RENAME_FIELD:
+            return RenamedField(path, mend.value)
+        case Change.DROP if path:
+            return DroppedField(path)
+        case Change.TTL:
+            return ExpiringValue(0 if mend.value == "true" else None)
+        case _:
+            return None
+
+
+def _statement(mend: Mend, table: str, values: Serializer | None) -> str:
+    name, path = quoted(table), ".".join(("value", *map(quoted, mend.path[1:])))
+    match mend.change:
+        case Change.RETYPE:
+            return f"ALTER TABLE {name} ALTER COLUMN {path} TYPE {_type(mend.value)};"
+        case Change.RENAME_FIELD:
+            return f"ALTER TABLE {name} RENAME COLUMN {path} TO {quoted(mend.value)};"
+        case Change.RENAME:
+            return f"ALTER TABLE {name} RENAME TO {_text(mend.value)};"
+        case Change.MAX_PARALLELISM:
+            return f"ALTER TABLE {name} SET (max_parallelism = {mend.value});"
+        case Change.TTL:
+            return f"ALTER TABLE {name} SET (ttl = {mend.value});"
+        case Change.DROP if mend.path:
+            return f"ALTER TABLE {name} DROP COLUMN {path};"
+        case _:
+            return f"DROP TABLE {name};"
+
+
+def _type(name: str) -> str:
+    """Return a type as SQL has it, if that means the same type of Flink."""
+    column = type_named(name).arrow()
+    try:
+        is_same = type_of_column("value", column) == type_named(name)
+    except WriterError:
+        is_same = False
+    return sql_type(column) if is_same else _text(name)
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
