@@ -23,7 +23,9 @@ Reading order:
     scan.py         Predicate → Scan → Split: what an engine reads; splits of states, of the cache, of facts
     differences/    what differs between two databases: tables of rows, a summary
     cache/          decoded states as Parquet files; the tables of savepoints
+    masks/          what stands in place of values that a reader may not see
     stateinfo.py    files of the user: `stateInfo`, job plans, uids
+    kernels.py      the modules that have compiled loops
     errors.py       CatalogError and its subclasses
 
     >>> import catalog

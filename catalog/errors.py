@@ -13,6 +13,12 @@
       InvalidDatabaseNameError a name that a URL would have to escape
       NotAKeyError             a text stands for no key of a type; carries: is_close
       CorruptCacheError        the bytes of a cache file have changed
+      MaskError
+        InvalidMaskFileError   masks.toml says what no mask can do
+        MissingSecretError     the file with the secret of masks is missing, or too short
+        UnknownMaskColumnError a mask names a column that does not exist
+        UnmaskableValueError   a rule cannot be applied to the values of a column
+        UncoveredColumnsError  columns have no rule, and the file refuses those; carries: columns
 
 `near` are the known names that are most like `name`.
 """
@@ -45,6 +51,43 @@ class NotAKeyError(CatalogError):
     def __init__(self, message: str, *, is_close: bool = False) -> None:
         self.is_close = is_close
         super().__init__(message)
+
+
+class MaskError(CatalogError):
+    """A value cannot be masked as a file of masks says."""
+
+
+class InvalidMaskFileError(MaskError):
+    """A file of masks cannot be read, or says what no mask can do."""
+
+
+class MissingSecretError(MaskError):
+    """The secret of masks is missing, or too short."""
+
+
+class UnknownMaskColumnError(MaskError):
+    """A mask names a column that its table does not have."""
+
+
+class UnmaskableValueError(MaskError):
+    """A rule cannot be applied to the values of a column."""
+
+
+class UncoveredColumnsError(MaskError):
+    """No rule covers some columns, and the file of masks refuses those.
+
+    Args:
+        table: the name of the table.
+        columns: the columns and fields.
+    """
+
+    def __init__(self, table: str, columns: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+        shown = ", ".join(self.columns[:_LISTED])
+        more = f" and {len(self.columns) - _LISTED} more" if len(self.columns) > _LISTED else ""
+        super().__init__(
+            f"expected a rule for each column of {table}, found none for {shown}{more}; add one, or keep"
+        )
 
 
 class UnknownNameError(CatalogError):

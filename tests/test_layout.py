@@ -73,7 +73,8 @@ FLOORS = {
         ("check",),
     ),
     "catalog": (
-        ("errors", "stateinfo"),
+        ("errors", "stateinfo", "kernels"),
+        ("masks",),
         ("references",),
         ("cache",),
         ("scan",),

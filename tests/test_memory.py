@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from catalog.kernels import COMPILED_UNITS
 from readers.compiled.kernel import compile_all
 from tools.synthetic.onekey import (
     write_large_values,
@@ -21,7 +22,6 @@ from tools.synthetic.onekey import (
     write_one_key_packed,
 )
 from tools.synthetic.savepoints import write_one_key, write_savepoint
-from writers import COMPILED_UNITS
 
 MOST_MIB = 400
 # LLVM loads the compiled kernels, and its code stays in the memory of the process.

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from catalog import Catalog, CatalogError, Database
 from catalog.catalog import Root
+from catalog.kernels import COMPILED_UNITS
 from catalog.references import labelled
 from readers import DEFAULT_OPTIONS, ReaderError, StorageOptions, cache_directory, missing_units
 from service.base import machine
@@ -40,7 +41,6 @@ from service.tasks.jobs.answers import RUNNING
 from service.tasks.jobs.client import RestClient, endpoints_of
 from service.tasks.jobs.jobs import Places, Watch
 from service.tasks.task import storage_options
-from writers import COMPILED_UNITS
 
 FINE, MISSING, WRONG = "ok", "missing", "wrong"
 _NEEDED = ("pyarrow", "numba", "rocksdict", "sqlglot", "fastapi", "uvicorn", "cramjam")

@@ -13,7 +13,7 @@ from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 
 import readers
-import writers
+from catalog.kernels import COMPILED_UNITS
 from catalog.stateinfo import write
 from service.base.settings import path_map_of, settings_of
 from service.doors.cli.output import WrongUsageError, ended, log_compilation
@@ -87,5 +87,5 @@ def run_compile(options: Namespace) -> int:
 
 def _compile(options: Namespace) -> None:
     log_compilation()
-    readers.compile_all(writers.COMPILED_UNITS)
+    readers.compile_all(COMPILED_UNITS)
     print("savepointdb: all is compiled", file=sys.stderr)

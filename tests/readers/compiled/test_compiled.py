@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.kernels import COMPILED_UNITS
 from readers.compiled import kernel as code
 from readers.compiled.kernel import Kernel
 from readers.decode.decoder import Page
@@ -37,7 +38,6 @@ from readers.states import StatePart
 from readers.storage.temporary import CACHE_VARIABLE
 from tests.support.interpreted import interpreted
 from tests.support.paths import PROJECT
-from writers import COMPILED_UNITS
 
 DATA = PROJECT / "tests" / "data" / "flink"
 CONSTANT = "FACTOR = 3"
@@ -360,7 +360,7 @@ def test_what_a_killed_process_left_is_removed_by_a_later_one(project: Path):
 def test_every_module_with_kernels_is_compiled_ahead():
     names = {
         ".".join(path.relative_to(PROJECT).with_suffix("").parts)
-        for room in ("readers", "writers")
+        for room in ("readers", "writers", "catalog")
         for path in (PROJECT / room).rglob("*.py")
         if "\n@kernel\n" in path.read_text(encoding="utf-8")
     }

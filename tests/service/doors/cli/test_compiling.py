@@ -15,9 +15,9 @@ from typing import IO, Any
 import httpx
 import pytest
 
+from catalog.kernels import COMPILED_UNITS
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
-from writers import COMPILED_UNITS
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 COUNT = "SELECT count(*) FROM aggregate"

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from catalog import Catalog
 from catalog.catalog import Root
+from catalog.kernels import COMPILED_UNITS
 from readers.compiled.kernel import compile_all, folders
 from readers.storage.temporary import CACHE_VARIABLE
 from service.base.settings import Settings
@@ -26,7 +27,6 @@ from service.doors.cli.doctor_env import FINE, MISSING, WRONG, Check, checks
 from service.doors.operations.logs import AUDIT, JsonFormatter, TextFormatter, install
 from service.query.engines.registry import ENGINES, RegisteredEngine, Requirement, Role
 from tests.support.paths import DATA
-from writers import COMPILED_UNITS
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
 FLINK = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
