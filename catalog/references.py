@@ -35,6 +35,7 @@ import hashlib
 import os
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,6 +81,7 @@ _JOB_ID = re.compile(r"[0-9a-f]{32}")
 _OPEN_SAVEPOINTS = 64
 # All savepoints of a catalog have the same.
 _OPEN_JARS = 4
+_PATIENCE_S = 5.0  # for a mount that hangs
 
 
 def database_name(label: str, folders: Sequence[str] = ()) -> str:
@@ -158,11 +160,13 @@ def labelled(roots: Sequence[Root]) -> tuple[Root, ...]:
     for root in roots:
         if "/" in root.label:
             raise InvalidDatabaseNameError(f"expected a label without a slash, found {root.label!r}")
-    for one, other in permutations(roots, 2):
-        if _place(one)[1] == _place(other)[1] and _place(one)[0].is_inside(_place(other)[0]):
+    for (one, (place, options)), (other, (above, others)) in permutations(
+        zip(roots, _places(roots), strict=True), 2
+    ):
+        if options == others and place.is_inside(above):
             raise ConflictingRootsError(
                 f"expected folders beside each other, found {one.path} inside {other.path}; leave one of them out"
-                if _place(one) != _place(other)
+                if place != above
                 else f"expected different folders, found {one.path} twice; leave one of them out"
             )
     named = tuple(
@@ -240,13 +244,31 @@ def _name(location: Location) -> str:
     return location.name or location.authority
 
 
-def _place(root: Root) -> tuple[Location, str]:
-    """Return where a root is, links followed, and the options of its URL: other options may mean another store."""
-    location, options = given_location(root.path)
-    location = savepoint_location(root.path)
-    if location.scheme == "file":
-        location = location._replace(path=os.path.realpath(location.path))
-    return location, options
+def _places(roots: Sequence[Root]) -> list[tuple[Location, str]]:
+    """Return where roots are, links followed, and the options of their URLs: other options may mean another store."""
+    locations = [savepoint_location(root.path) for root in roots]
+    followed = links_followed(one.path for one in locations if one.scheme == "file")
+    return [
+        (one._replace(path=followed[one.path]) if one.scheme == "file" else one, given_location(root.path)[1])
+        for root, one in zip(roots, locations, strict=True)
+    ]
+
+
+def links_followed(paths: Iterable[str]) -> dict[str, str]:
+    """Return each path of this machine → where its links lead, or the path itself while its mount hangs."""
+    found = {path: path for path in paths}
+
+    def follow(path: str) -> None:
+        found[path] = os.path.realpath(path)
+
+    # A thread of its own waits for a mount that does not answer, for ever if need be.
+    threads = [threading.Thread(target=follow, args=(path,), daemon=True) for path in found]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + _PATIENCE_S
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return dict(found)
 
 
 def _suggestions(alike: Sequence[Root], taken: set[str]) -> Iterator[str]:

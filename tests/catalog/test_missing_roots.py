@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import os
 import shutil
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from catalog import Catalog
+from catalog import Catalog, references
 from catalog import roots as catalog_roots
 from catalog.catalog import Root
+from catalog.errors import ConflictingRootsError
+from catalog.references import labelled
 from readers import ReaderError, StorageOptions
+from service.tasks.write.serving.targets import served_roots, write_roots_of
 from tests.support.paths import DATA
 
 SAVEPOINT = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
@@ -88,3 +94,37 @@ def test_a_root_that_does_not_answer_holds_up_no_other(
     )
     looks[0].join(30)
     assert not looks[0].is_alive()
+
+
+@pytest.fixture
+def hung(tmp_path: Path) -> Iterator[Path]:
+    """A folder whose file system never answers."""
+    folder = tmp_path / "hung"
+    folder.mkdir()
+    libc = ctypes.CDLL(None)
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR)
+    except OSError:
+        pytest.skip("this machine lets nobody mount")
+    options = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+    if libc.mount(b"hung", os.fsencode(folder), b"fuse", 0, options.encode()):
+        os.close(device)
+        pytest.skip("this user may not mount")
+    yield folder
+    libc.umount2(os.fsencode(folder), 2)  # MNT_DETACH
+    os.close(device)
+
+
+def test_a_mount_that_hangs_holds_up_no_other_root(
+    roots: list[Root], hung: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (catalog_roots, references):
+        monkeypatch.setattr(module, "_PATIENCE_S", 0.2)
+    found = [roots[0], Root(path=str(hung), label="hung"), Root(path=str(hung / "below"), label="below")]
+    catalog = Catalog(found[:2], allow_missing_roots=True)
+
+    assert catalog.databases == ["here__sp-1"]
+    assert [root.label for root in write_roots_of(found[:2], [roots[0]])] == ["here"]
+    assert served_roots(found[:2], [roots[0]]) == tuple(found[:2])
+    with pytest.raises(ConflictingRootsError, match="inside"):
+        labelled(found)

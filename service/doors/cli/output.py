@@ -74,7 +74,7 @@ class WrongUsageError(Exception):
 
 
 class OutputError(Exception):
-    """Standard output cannot be written."""
+    """What is there for the rows cannot take them: a full disk, for example."""
 
 
 def ended(command: Callable[[Namespace], int | None], options: Namespace, exits: Exits = _USUAL) -> int:
@@ -269,7 +269,8 @@ def write_rows(
         appends: True if the rows follow what the file has.
 
     Raises:
-        WrongUsageError: the file cannot be written.
+        WrongUsageError: the file cannot be opened.
+        OutputError: it cannot be written; a new one is removed.
     """
     width = screen_width(path)
     if format_name in (TABLE, LINE) and width is not None:
@@ -287,11 +288,7 @@ def write_rows(
 def write_lines(
     lines: Iterable[str], path: str | None, progress: ProgressLine | None = None, *, appends: bool = False
 ) -> None:
-    """Write lines of text.
-
-    Raises:
-        WrongUsageError: the file cannot be written.
-    """
+    """Write lines of text; see `write_rows`."""
     _write((f"{line}\n".encode() for line in lines), path, progress, appends=appends)
 
 
@@ -414,10 +411,21 @@ def _opened(path: str | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
     if path is None:
         yield sys.stdout.buffer
         return
-    with _written(path):
+    try:
         file = Path(path).open(mode)  # noqa: SIM115  # closed below; errors of what is read meanwhile are not its own
-    with file:
+    except OSError as error:
+        raise WrongUsageError(f"cannot write {path}: {error.strerror}") from error
+    try:
         yield file
+    except Exception:
+        # Half of the rows would pass for all of them.
+        if mode == "wb" and _is_regular_file(file):
+            Path(path).unlink(missing_ok=True)
+        # What was not written is written again, and fails again.
+        with contextlib.suppress(OSError):
+            file.close()
+        raise
+    file.close()
 
 
 @contextlib.contextmanager
@@ -425,8 +433,7 @@ def _written(path: str | None) -> Iterator[None]:
     """Tell an error of writing from those of what is read meanwhile.
 
     Raises:
-        WrongUsageError: the file cannot be written.
-        OutputError: standard output cannot be written.
+        OutputError: the file or standard output cannot be written.
         BrokenPipeError: its reader has seen enough.
     """
     try:
@@ -434,9 +441,8 @@ def _written(path: str | None) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if path is None:
-            raise OutputError(f"the output cannot be written: {error.strerror}") from error
-        raise WrongUsageError(f"cannot write {path}: {error.strerror}") from error
+        what = "the output cannot be written" if path is None else f"cannot write {path}"
+        raise OutputError(f"{what}: {error.strerror}") from error
 
 
 def log_compilation() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.references import Root, database_name, labelled
+from catalog.references import Root, database_name, labelled, links_followed
 from readers import METADATA_FILE_NAME, ReaderError, given_location
 from service.base.errors import ConflictError, ForbiddenError, InvalidRequestError
 from service.base.settings import InvalidSettingError
@@ -53,10 +53,11 @@ def served_roots(roots: Sequence[Root], write_roots: Sequence[Root]) -> tuple[Ro
         InvalidSettingError: a write root is no directory of this machine.
     """
     real = [_real(root) for root in write_roots]
+    served = _local(roots).values() if real else ()
     own = [
         root
         for root, path in zip(write_roots, real, strict=True)
-        if not any(_folders(path, above) is not None for above in _local(roots).values())
+        if not any(_folders(path, above) is not None for above in served)
     ]
     return (*roots, *own)
 
@@ -72,7 +73,7 @@ def write_roots_of(roots: Sequence[Root], write_roots: Sequence[Root]) -> tuple[
         InvalidSettingError: a write root is no directory of this machine.
         CatalogError: two roots have the same label, or one is inside another.
     """
-    above = _local(labelled(roots))
+    above = _local(labelled(roots)) if write_roots else {}
     return tuple(_write_root(_real(root), above) for root in write_roots)
 
 
@@ -152,12 +153,13 @@ def _real(root: Root) -> str:
 
 def _local(roots: Sequence[Root]) -> dict[str, str]:
     """Return label → path of the roots on this machine, links followed."""
-    found = {}
-    for root in roots:
-        location, _ = given_location(root.path)
-        if location.scheme == "file":
-            found[root.label or root.path] = os.path.realpath(location.path)
-    return found
+    paths = {
+        root.label or root.path: location.path
+        for root in roots
+        if (location := given_location(root.path)[0]).scheme == "file"
+    }
+    followed = links_followed(paths.values())
+    return {label: followed[path] for label, path in paths.items()}
 
 
 def _folders(path: str, above: str) -> tuple[str, ...] | None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -287,6 +288,25 @@ def test_exit_codes_and_errors(run: Any, arguments: list[str], code: int, messag
     if "usage:" not in errors:
         assert len(errors.splitlines()) == 1
         assert errors.startswith("savepointdb: ")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.txt"])
+def test_a_full_disk_leaves_no_half_of_the_rows(run: Any, name: str, tmp_path: Path) -> None:
+    whole = resource.getrlimit(resource.RLIMIT_FSIZE)
+    path = tmp_path / name
+    try:
+        # A longer file fails as on a full disk, with another reason.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, whole[1]))
+        answer = run("query", NATIVE, "SELECT * FROM aggregate", "--no-cache", "--output", str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, whole)
+
+    assert answer == (1, b"", f"savepointdb: cannot write {path}: File too large\n")
+    assert list(tmp_path.iterdir()) == []
+    assert run("query", NATIVE, "SELECT * FROM aggregate", "--output", "/dev/full") == (
+        *(1, b""),
+        "savepointdb: cannot write /dev/full: No space left on device\n",
+    )
 
 
 def test_a_failed_command_leaves_no_folder_behind(run: Any, tmp_path: Path) -> None:
