@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -76,10 +76,6 @@ class OperatorChanges(Changes):
         self._edits: list[Edit] = []
         self._shapes: dict[str, RewriteKeyedState] = {}
 
-    @property
-    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
-        return {DropTable: self._drop, RenameTable: self._rename, SetOptions: self._set}
-
     def edits(self) -> Iterator[Edit]:
         # State is found by the ids of operators in the source, so it comes first.
         for source_id, edit in self._shapes.items():
@@ -139,6 +135,8 @@ class OperatorChanges(Changes):
             raise InvalidQueryError(f"expected a number above 0 for {option}, found {shown(constant)}")
         return int(value)
 
+    appliers: ClassVar = {DropTable: _drop, RenameTable: _rename, SetOptions: _set}
+
 
 _SEPARATOR = "__"
 _VALUE = "value"
@@ -178,19 +176,6 @@ class StateAlterations(Changes):
     def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
         self._altered: dict[tuple[str, StateKind, str], AlteredState] = {}
-
-    @property
-    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
-        return {
-            AddColumn: self._add_column,
-            AlterColumn: self._alter_column,
-            DropColumn: self._drop_column,
-            DropTable: self._drop,
-            RenameColumn: self._rename_column,
-            RenameTable: self._rename,
-            SetOptions: self._set,
-            Truncate: self._truncate,
-        }
 
     def owns(self, table: str) -> bool:
         return self._found(table) is not None
@@ -481,6 +466,17 @@ class StateAlterations(Changes):
         assert found is not None
         select = Composition('SELECT count(*) FROM "counted"')
         return int(self.context.read(select, {"counted": self._changed(found)}).column(0)[0].as_py())
+
+    appliers: ClassVar = {
+        AddColumn: _add_column,
+        AlterColumn: _alter_column,
+        DropColumn: _drop_column,
+        DropTable: _drop,
+        RenameColumn: _rename_column,
+        RenameTable: _rename,
+        SetOptions: _set,
+        Truncate: _truncate,
+    }
 
 
 def _divisions(table: str) -> Iterator[tuple[str, str]]:

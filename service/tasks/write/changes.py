@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -406,13 +406,13 @@ class Changes(ABC):
         context: what it shares with the others.
     """
 
+    appliers: ClassVar[Mapping[type[Statement], Callable[[Any, Any], Effect]]]
+    """What applies each class of statements: the changes and a statement → its effect. They raise a QueryError for what is refused."""
+    only: ClassVar[str | None] = None
+    """The casefolded name of the only table that they change; None for those of `owns`."""
+
     def __init__(self, context: ScriptContext) -> None:
         self.context = context
-
-    @property
-    @abstractmethod
-    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
-        """What applies each class of statements: a statement → its effect. They raise a QueryError for what is refused."""
 
     def owns(self, table: str) -> bool:
         """Return whether a table is of these; the first that have it, and an applier, get a statement.
@@ -428,6 +428,11 @@ class Changes(ABC):
     @abstractmethod
     def edits(self) -> Iterator[Edit]:
         """Yield what writes the changes of all statements, in order."""
+
+    @property
+    def warnings(self) -> Sequence[RestoreWarning]:
+        """What Flink may refuse in them, beside NULL."""
+        return ()
 
     def table(self, name: str) -> Table | None:
         """Return a table of the savepoint as the statements so far have changed it; None if they have not changed it.

@@ -8,9 +8,9 @@ anything is written. A state that a statement creates is no table of the script'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -28,7 +28,6 @@ from service.base.errors import InvalidQueryError, QueryError
 from service.query.sql.text import quoted
 from service.tasks.write.changes import Changes, Composition, Effect, ScriptContext, field_warnings
 from service.tasks.write.request import write_errors
-from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import CreateTable
 from writers import (
     MOST_KEY_GROUPS,
@@ -118,10 +117,6 @@ class StateCreations(Changes):
     def warnings(self) -> tuple[RestoreWarning, ...]:
         """What Flink may refuse in the new states."""
         return tuple(self._warnings)
-
-    @property
-    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
-        return {CreateTable: self._create}
 
     def edits(self) -> Iterator[Edit]:
         return (edit for operator in self._operators.values() for edit in operator.edits())
@@ -238,6 +233,8 @@ class StateCreations(Changes):
             raise
         operator.keyed.append(entries)
         return entries.rows
+
+    appliers: ClassVar = {CreateTable: _create}
 
 
 def _noting(rows: pa.RecordBatchReader, state: NewState, nulls: set[NullField]) -> Iterator[pa.RecordBatch]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +27,6 @@ from service.base.errors import InvalidQueryError, InvalidValueError, Position
 from service.query.sql.text import quoted
 from service.tasks.write.changes import Changes, Composition, Effect, ScriptContext
 from service.tasks.write.rows.layers import check_found
-from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import USAGE, RewindKafka, Update
 from writers import SetOffsets, UnwritableError
 
@@ -73,16 +72,11 @@ class OffsetChange:
 class OffsetChanges(Changes):
     """UPDATE of `source_offsets`."""
 
+    only: ClassVar = SOURCE_OFFSETS_NAME
+
     def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
         self._rows: OffsetRows | None = None
-
-    @property
-    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
-        return {Update: self._update, RewindKafka: self._rewind}
-
-    def owns(self, table: str) -> bool:
-        return table.casefold() == SOURCE_OFFSETS_NAME
 
     @property
     def changes(self) -> tuple[OffsetChange, ...]:
@@ -113,7 +107,7 @@ class OffsetChanges(Changes):
                     )
 
     def table(self, name: str) -> Table | None:
-        return self._rows.table if self._rows is not None and self.owns(name) else None
+        return self._rows.table if self._rows is not None and name == self.only else None
 
     def verify(self, savepoint: Savepoint) -> None:
         if self._rows is None:
@@ -144,6 +138,8 @@ class OffsetChanges(Changes):
             f"{rows} row{'' if rows == 1 else 's'} of {SOURCE_OFFSETS_NAME} change{'s' if rows == 1 else ''}"
         )
         return Effect(table=SOURCE_OFFSETS_NAME, changed=rows, text=text)
+
+    appliers: ClassVar = {Update: _update, RewindKafka: _rewind}
 
 
 class OffsetRows:

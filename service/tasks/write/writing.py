@@ -160,7 +160,8 @@ class Script:
             states=ChangedStates(folder),
             operator_ids={one: one for one in database.operator_names},
         )
-        self._changes = tuple(kind(self._context) for kind in CHANGES)
+        # The others are made by the first statement for them; these also know the rows that go with their operators.
+        self._made: dict[type[Changes], Changes] = {RowChanges: RowChanges(self._context)}
         self._effects: list[Effect] = []
 
     @property
@@ -194,7 +195,7 @@ class Script:
             ReaderError: a state that changes cannot be read.
         """
         changed = null_warnings(self._context.states, self._database.savepoint)
-        return (*changed, *self.changes(StateCreations).warnings)
+        return (*changed, *(warning for one in self._changes for warning in one.warnings))
 
     @property
     def against(self) -> tuple[SourceAgainst, ...]:
@@ -211,9 +212,20 @@ class Script:
         }
         return (SourceAgainst(source, dict(ids), frozenset(retyped)),)
 
+    @property
+    def offsets(self) -> tuple[OffsetChange, ...]:
+        """The rows of `source_offsets` that change."""
+        return tuple(row for one in self._changes if isinstance(one, OffsetChanges) for row in one.changes)
+
     def changes(self, kind: type[ChangesT]) -> ChangesT:
-        """Return the changes of a class."""
-        return next(one for one in self._changes if isinstance(one, kind))
+        """Return the changes of a class, which the first statement for them makes."""
+        made = self._made.get(kind) or self._made.setdefault(kind, kind(self._context))
+        assert isinstance(made, kind)
+        return made
+
+    @property
+    def _changes(self) -> tuple[Changes, ...]:
+        return tuple(self._made[kind] for kind in CHANGES if kind in self._made)
 
     def apply(self, statement: Statement) -> None:
         """Apply the next statement.
@@ -247,10 +259,13 @@ class Script:
             raise InvalidQueryError(
                 f"expected a table of {self._database.name!r}, found one of {'.'.join(qualifier)!r}"
             )
-        kind = type(statement)
-        for one in self._changes:
-            if kind in one.appliers and one.owns(statement.name):
-                return one.appliers[kind](statement)
+        for kind in CHANGES:
+            apply = kind.appliers.get(type(statement))
+            if apply is not None and kind.only in (None, statement.name.casefold()):
+                changes = self.changes(kind)
+                if changes.owns(statement.name):
+                    effect: Effect = apply(changes, statement)
+                    return effect
         raise InvalidQueryError(f"{statement.name!r} cannot be changed by this statement yet")
 
     def _changed_table(self, name: str) -> Table | None:
@@ -507,7 +522,7 @@ class Writing:
         return Written(
             target=target,
             effects=self._script.effects,
-            offsets=self._script.changes(OffsetChanges).changes,
+            offsets=self._script.offsets,
             summary=replace(summary, warnings=(*self._warnings, *summary.warnings)),
             engine=self._engine,
             check=self._check,

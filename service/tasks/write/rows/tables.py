@@ -10,10 +10,10 @@ A changed key, namespace or map key makes another entry: the row is removed and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,7 +64,6 @@ from service.tasks.write.rows.layers import (
     verify_states,
 )
 from service.tasks.write.rows.merging import MergeChoices
-from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import (
     Action,
     Assignment,
@@ -120,10 +119,6 @@ class _Found:
 
 class RowChanges(Changes):
     """UPDATE, DELETE, INSERT and MERGE of the tables of states."""
-
-    @property
-    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
-        return {Update: self._update, Delete: self._delete, Insert: self._insert, Merge: self._merge}
 
     def edits(self) -> Iterator[Edit]:
         changes = self.context.states.table_changes.changes
@@ -635,6 +630,8 @@ class RowChanges(Changes):
             samples=tuple(samples[:MOST_SAMPLES]),
             text=_counted(statement.name, changed, added, removed),
         )
+
+    appliers: ClassVar = {Update: _update, Delete: _delete, Insert: _insert, Merge: _merge}
 
 
 def _from(statement: Update | Delete, select: Composition) -> Composition:
