@@ -178,9 +178,11 @@ class SavepointTables:
         for operator in reversed(self.savepoint.operators):
             own = self._folded_names[operator.operator_id]
             if folded == own or folded.startswith(own + _SEPARATOR):
-                for table in reversed(self._tables_of(operator)):
-                    if table.name.casefold() == folded:
-                        return table
+                # The others of the operator have names that none of these has.
+                for tables in (self._state_tables_of, self._tables_of):
+                    for table in reversed(tables(operator)):
+                        if table.name.casefold() == folded:
+                            return table
         return None
 
     def _by_alias(self, name: str) -> Table | None:

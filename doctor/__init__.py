@@ -35,9 +35,9 @@ from doctor.report import (
     StateOutcome,
     StateVerdict,
 )
-from doctor.rules.comparison import FAMILIES as RULES
 from doctor.rules.rule import Effect, Rule
 from doctor.rules.states import CAUTIONS
+from doctor.states import FAMILIES as RULES
 from doctor.values import ValuesCheck
 
 __all__ = [

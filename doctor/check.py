@@ -38,10 +38,10 @@ from doctor.report import (
     worst,
 )
 from doctor.rules import states as rules
-from doctor.rules.comparison import compare
 from doctor.rules.rule import Context, Effect, Finding, KnownClasses, caution_of, note_of, risk_of
 from doctor.rules.untold import STATES_UNSEEN
 from doctor.states import (
+    compare,
     id_of,
     key_findings,
     known_classes,

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from types import ModuleType
 
 from doctor.job import NO_JAR, Job, JobOperator, JobState
 from doctor.report import (
@@ -29,12 +30,22 @@ from doctor.report import (
     StateVerdict,
     max_severity,
 )
-from doctor.rules import kryo, upgrade
+from doctor.rules import avro, kryo, pojo, types, untold, upgrade
 from doctor.rules import states as rules
-from doctor.rules.comparison import compare
-from doctor.rules.kryo import FIELDS_UNSEEN, UPGRADE_UNLISTED
-from doctor.rules.pojo import COMPONENT_REMOVED, FIELD_DETACHED, FIELD_RETYPED, SUBCLASSES_UNSEEN
+from doctor.rules.avro import compare_avro
+from doctor.rules.kryo import FIELDS_UNSEEN, UPGRADE_UNLISTED, compare_kryo
+from doctor.rules.pojo import (
+    COMPONENT_REMOVED,
+    FIELD_DETACHED,
+    FIELD_RETYPED,
+    POJO_TO_KRYO,
+    POJO_TO_KRYO_READABLE,
+    POJO_TO_OTHER,
+    SUBCLASSES_UNSEEN,
+    compare_pojos,
+)
 from doctor.rules.rule import (
+    CompareAlike,
     Comparison,
     Context,
     Effect,
@@ -45,10 +56,19 @@ from doctor.rules.rule import (
     Verdict,
     found,
     joined,
+    retype,
     risk_of,
     walk,
 )
-from doctor.rules.types import CLASS_GONE, compare_constants
+from doctor.rules.types import (
+    CLASS_GONE,
+    COMPARISONS,
+    TYPE_CHANGED,
+    compare_case_classes,
+    compare_constants,
+    compare_own,
+    same_class,
+)
 from doctor.rules.untold import (
     CEP_STAGE,
     CLASS_UNSEEN,
@@ -61,11 +81,13 @@ from doctor.rules.untold import (
 )
 from doctor.rules.upgrade import CEP_PATTERN
 from readers import (
+    AvroSerializer,
     EnumSerializer,
     KryoSerializer,
     OpaqueSerializer,
     PojoSerializer,
     ReaderError,
+    ScalaCaseClassSerializer,
     Serializer,
     Stages,
     StateKind,
@@ -593,3 +615,55 @@ _OUTCOMES = {
     Verdict.MIGRATION: StateOutcome.MIGRATED,
     Verdict.INCOMPATIBLE: StateOutcome.INCOMPATIBLE,
 }
+
+
+def compare(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    """Compare the type of a savepoint with that of the new job."""
+    if isinstance(old, OpaqueSerializer) or isinstance(new, OpaqueSerializer):
+        return compare_own(old, new, context, path)
+    if type(old) is not type(new):
+        return _other_type(old, new, context, path)
+    return _COMPARISONS.get(type(old), same_class)(old, new, context, path)
+
+
+def _other_type(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    detail = f"{old.type_name} → {new.type_name}"
+    if (
+        isinstance(old, PojoSerializer)
+        and isinstance(new, KryoSerializer)
+        and old.pojo_class == new.type_class
+    ):
+        is_made = context.classes.jar.constructs(old.pojo_class)
+        return found(POJO_TO_KRYO_READABLE if is_made else POJO_TO_KRYO, path, detail)
+    if isinstance(old, PojoSerializer) or isinstance(new, PojoSerializer):
+        return found(POJO_TO_OTHER, path, detail)
+    return found(TYPE_CHANGED, path, detail, mend=retype(path, new))
+
+
+_COMPARISONS: dict[type[Serializer], CompareAlike] = {
+    **COMPARISONS,
+    PojoSerializer: compare_pojos,
+    KryoSerializer: compare_kryo,
+    AvroSerializer: compare_avro,
+    ScalaCaseClassSerializer: compare_case_classes,
+}
+
+
+def _rules_of(module: ModuleType, *ids: str) -> tuple[Rule, ...]:
+    rules = (rule for rule in vars(module).values() if isinstance(rule, Rule))
+    return tuple(rule for rule in rules if rule.id.startswith(ids or ("",)))
+
+
+FAMILIES = {
+    "job graph, states, keys, TTL": _rules_of(rules),
+    "types, case classes of Scala": _rules_of(types),
+    "POJOs and records": _rules_of(pojo),
+    "Kryo": _rules_of(kryo),
+    "Avro": _rules_of(avro),
+    "jars": _rules_of(untold, "jar-"),
+    "plans, stateInfo": _rules_of(untold, "plan-", "state-info-"),
+    "upgrades, SQL, CEP": _rules_of(upgrade),
+    "the first stored values": _rules_of(untold, "sample-"),
+    "stored values (`--values`)": _rules_of(untold, "values-"),
+}
+"""Title, as the documentation shows it → the rules of one family: those that its module names, or those of them whose ids begin so."""

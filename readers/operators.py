@@ -15,9 +15,9 @@ from readers.formats.opener import OpeningContext, handle_outline, opener_of, op
 from readers.formats.source import Selection, Source, StateName
 from readers.keygroups import operator_id_of
 from readers.metadata import OperatorState, StateObject, StateRole, SubtaskState
-from readers.serializers.base import Serializer
+from readers.serializers.base import Serializer, nodes
 from readers.serializers.named import serializer_named
-from readers.serializers.pojo import known_subclasses, with_subclasses
+from readers.serializers.pojo import PojoSerializer, with_subclasses
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.stateinfo.refinement import Contradiction, Knowledge
 from readers.states import State, StatePart, UnreadHandle
@@ -425,7 +425,10 @@ class StateCollector:
     def share_subclasses(self) -> None:
         """Give every state the subclasses of a POJO that any subtask or state describes."""
         parts = [part for parts in self.parts.values() for part in parts]
-        known = known_subclasses(tree for part in parts for tree in part.entry.serializers())
+        known: dict[str, dict[str, Serializer]] = {}
+        for node in nodes(tuple(tree for part in parts for tree in part.entry.serializers())):
+            if isinstance(node, PojoSerializer) and node.non_registered:
+                known.setdefault(node.pojo_class, {}).update(node.non_registered)
         if not known:
             return
 

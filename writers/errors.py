@@ -7,8 +7,7 @@ WriterError                     carries: breadcrumbs, row
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -98,13 +97,3 @@ class RestoreWarning:
             return f"{self.state}: {self.text}"
         rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
         return f"{self.state}: {rows} ({self.example}): {self.text}"
-
-
-def merged_warnings(warnings: Iterable[RestoreWarning]) -> tuple[str, ...]:
-    """Return warnings as text, those of one state and reason as one."""
-    found: dict[tuple[str, str], RestoreWarning] = {}
-    for warning in warnings:
-        place = (warning.state, warning.text)
-        first = found.get(place)
-        found[place] = warning if first is None else replace(first, rows=first.rows + warning.rows)
-    return tuple(map(str, found.values()))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from readers import Savepoint, SavepointLocation, check_lost_pages
 from readers import metadata as model
@@ -28,7 +28,7 @@ from writers.edits import (
     with_plain_key_groups,
 )
 from writers.elsewhere import Run, made_elsewhere
-from writers.errors import RefusedEditError, RestoreWarning, UnwritableError, merged_warnings
+from writers.errors import RefusedEditError, RestoreWarning, UnwritableError
 from writers.keyed.rewrite import RewriteKeyedState
 from writers.metadata import write_metadata
 from writers.places import target_of
@@ -170,7 +170,7 @@ class SavepointWriter:
             + counter.size_bytes,
             metadata_bytes=len(data),
             refers=bool(self._gathering.folders),
-            warnings=merged_warnings((*self._warnings, *noticed)),
+            warnings=_merged((*self._warnings, *noticed)),
         )
 
     def write(
@@ -294,3 +294,13 @@ def _check_no_records_in_flight(metadata: model.SavepointMetadata) -> None:
                     f"the operator {operator.name or operator.uid or operator.operator_id} has records in flight, as an "
                     "unaligned checkpoint: take an aligned checkpoint or a savepoint"
                 )
+
+
+def _merged(warnings: Iterable[RestoreWarning]) -> tuple[str, ...]:
+    """Return warnings as text, those of one state and reason as one."""
+    found: dict[tuple[str, str], RestoreWarning] = {}
+    for warning in warnings:
+        place = (warning.state, warning.text)
+        first = found.get(place)
+        found[place] = warning if first is None else replace(first, rows=first.rows + warning.rows)
+    return tuple(map(str, found.values()))

@@ -10,5 +10,4 @@ Reading order:
     avro.py           Avro, and whether one schema reads data of another
     upgrade.py        what 2.x no longer has; SQL and CEP
     untold.py         what a jar, a plan or a stateInfo file does not tell; what stored values tell
-    comparison.py     two type trees → the rules that they meet
 """

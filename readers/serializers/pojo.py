@@ -17,7 +17,7 @@ the name of the value's subclass, null for the class itself.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -32,7 +32,6 @@ from readers.serializers.base import (
     Serializer,
     Snapshot,
     SnapshotBody,
-    nodes,
     rebuild,
 )
 
@@ -197,15 +196,6 @@ class PojoSerializer(Serializer, package="org.apache.flink.api.java.typeutils.ru
                     program.null()
                 else:
                     program.constant(class_name)
-
-
-def known_subclasses(serializers: Iterable[Serializer]) -> Subclasses:
-    """Return the subclasses of POJO classes that any of the type trees describes."""
-    known: dict[str, dict[str, Serializer]] = {}
-    for node in nodes(tuple(serializers)):
-        if isinstance(node, PojoSerializer) and node.non_registered:
-            known.setdefault(node.pojo_class, {}).update(node.non_registered)
-    return known
 
 
 def with_subclasses(serializer: Serializer, known: Subclasses) -> Serializer:

@@ -65,7 +65,8 @@ from writers.keyed.resharding import (
     SubtaskRanges,
     check_new_subtasks,
 )
-from writers.keyed.windows import LateState, WindowWatch, editor_of, late_states
+from writers.keyed.values import editor_of
+from writers.keyed.windows import LateState, WindowWatch, late_states
 
 # A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
 _MOST_WASTE = 1 / 8
@@ -424,7 +425,7 @@ class _SubtaskFile:
         for editor in self._editors.values():
             yield from editor.coder.warnings
         maker = self._maker
-        if maker.changes:
+        if maker.changes and any(name.timers for name in maker.source.entries):
             watch = WindowWatch(maker.source, maker.header, maker.changes, maker.max_parallelism)
             yield from watch.warnings(maker.touched)
 

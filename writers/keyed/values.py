@@ -561,3 +561,15 @@ def _numbers_within(
     """Return how many of the numbers, which ascend, are in each range."""
     found: NDArray[np.int64] = np.searchsorted(numbers, ends) - np.searchsorted(numbers, starts)
     return found
+
+
+def editor_of(part: StatePart, changes: StateChanges) -> StateEditor:
+    """Return the editor of a state in the layout of canonical entries."""
+    kind = part.entry.kind
+    # A list whose elements are not decoded is one row.
+    if kind is StateKind.LIST and part.entry.is_raw("value"):
+        return ValueEditor(part, changes)
+    return EDITORS.get(kind, ValueEditor)(part, changes)
+
+
+EDITORS: dict[StateKind, type[StateEditor]] = {StateKind.LIST: ListEditor, StateKind.TIMER: TimerEditor}

@@ -35,19 +35,7 @@ from writers.errors import RestoreWarning
 from writers.headers import RegisteredState, registered_state
 from writers.keyed.assembly import EntrySegments, groups_within, key_column, marked_run, page_of
 from writers.keyed.carry import GroupByGroup, check_carried, composed_part, key_block, state_names
-from writers.keyed.values import ListEditor, StateEditor, TimerEditor, ValueEditor
-
-
-def editor_of(part: StatePart, changes: StateChanges) -> StateEditor:
-    """Return the editor of a state in the layout of canonical entries."""
-    kind = part.entry.kind
-    # A list whose elements are not decoded is one row.
-    if kind is StateKind.LIST and part.entry.is_raw("value"):
-        return ValueEditor(part, changes)
-    return EDITORS.get(kind, ValueEditor)(part, changes)
-
-
-EDITORS: dict[StateKind, type[StateEditor]] = {StateKind.LIST: ListEditor, StateKind.TIMER: TimerEditor}
+from writers.keyed.values import editor_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,6 @@ from service.query.sql.schemas import (
     FLINK,
     STATE_CATALOG,
     Owner,
-    check_compat,
     definition_of,
     facts_of,
 )
@@ -436,7 +435,8 @@ def planned(
     if dialect not in _TRANSLATIONS:
         known = " or ".join(repr(name) for name in _TRANSLATIONS)
         raise InvalidRequestError(f"expected the dialect {known}, found {dialect!r}")
-    check_compat(compat)
+    if compat not in ("", FLINK):
+        raise InvalidRequestError(f"expected the compat {FLINK!r} or none, found {compat!r}")
     check_length(sql, max_sql_bytes)
     sql = with_double_quotes(sql)
     notes: tuple[str, ...] = ()

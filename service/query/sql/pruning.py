@@ -520,12 +520,12 @@ def _share(values: _Values, pairs: Iterable[tuple[_Column, _Column]], scope: _Sc
 _SCHEMA_COLUMNS = ("table_schema", "table_schem", "schema_name")
 
 
-def requested_databases(node: exp.Table, databases: Sequence[str]) -> tuple[str, ...] | None:
+def requested_databases(node: exp.Table, databases: Callable[[], Sequence[str]]) -> tuple[str, ...] | None:
     """Return the databases that the SELECT around a table asks for; None for all.
 
     Args:
         node: a table that lists databases, or what is in them.
-        databases: the names that patterns are matched with.
+        databases: returns the names that patterns are matched with.
     """
     select = node.find_ancestor(exp.Select)
     if select is None or not is_plain(node):
@@ -546,7 +546,7 @@ def requested_databases(node: exp.Table, databases: Sequence[str]) -> tuple[str,
     literals = [text for text, _ in patterns if text is not None]
     return tuple(
         name
-        for name in dict.fromkeys((*databases, *literals))
+        for name in dict.fromkeys((*databases(), *literals))
         if all(pattern.fullmatch(name) for _, pattern in patterns)
     )
 

@@ -522,12 +522,15 @@ class Resolver:
             return None
         path = tuple(part.casefold() for part in parts)
         try:
-            return self._system_tables.table(path, requested_databases(node, listed_names(self._catalog)))
+            return self._system_tables.table(path, requested_databases(node, self._listed_names))
         except QueryError as error:
             raise _at(error, position) from error
 
+    def _listed_names(self) -> list[str]:
+        return listed_names(self._catalog)
+
     def _listing(self, name: str, node: exp.Table, position: Position | None) -> Table:
-        databases = requested_databases(node, listed_names(self._catalog))
+        databases = requested_databases(node, self._listed_names)
         try:
             return information_schema_table(self._catalog, name, databases)
         except NoSuchTableError as error:

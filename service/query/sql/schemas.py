@@ -70,7 +70,7 @@ from catalog.aliases import AnySchema, Schema
 from catalog.history import earlier_than
 from catalog.table import FactsTable, TableOwner
 from readers import ReaderError, schema_of
-from service.base.errors import InvalidQueryError, InvalidRequestError, Position, query_error_of
+from service.base.errors import InvalidQueryError, Position, query_error_of
 from service.query.encode.formats import sql_type
 from service.query.sql.plan import DIFFERENCES
 from service.query.sql.text import blanked, quoted, text_constant, tokens_of
@@ -580,16 +580,6 @@ METADATA = "metadata"
 SAVEPOINT_METADATA = "savepoint_metadata"
 _METADATA_FORM = f"{SAVEPOINT_METADATA}('path')"
 _METADATA_FILE = "/_metadata"
-
-
-def check_compat(compat: str) -> None:
-    """Refuse a name that says nothing of which names statements use.
-
-    Raises:
-        InvalidRequestError: it is neither empty nor `flink`.
-    """
-    if compat not in ("", FLINK):
-        raise InvalidRequestError(f"expected the compat {FLINK!r} or none, found {compat!r}")
 
 
 def metadata_call(node: exp.Table, sql: str) -> NameArgument | None:

@@ -159,7 +159,7 @@ def test_what_one_tree_knows_of_subclasses_all_do():
     knows = containers.ListSerializer(pojo.PojoSerializer("Base", (), (), (("Sub", subclass),)))
     does_not = structs.TupleSerializer("Tuple1", (pojo.PojoSerializer("Base", ()),))
 
-    known = pojo.known_subclasses([knows, does_not])
+    known = {"Base": {"Sub": subclass}}
 
     completed = pojo.with_subclasses(does_not, known)
     assert completed.arrow() == structs.TupleSerializer("Tuple1", (knows.element,)).arrow()

@@ -35,4 +35,4 @@ def test_the_databases_of_a_condition(condition: str, wanted: tuple[str, ...] | 
     table = query.find(exp.Table)
 
     assert table is not None
-    assert requested_databases(table, DATABASES) == wanted
+    assert requested_databases(table, lambda: DATABASES) == wanted
