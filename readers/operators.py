@@ -138,12 +138,14 @@ class Operator:
     @property
     def _may_have_connectors(self) -> bool:
         """True if a state may be of a connector, so that its values decide on its type."""
-        from readers.connectors.layout import CONNECTOR_STATES  # a lookup needs no connector
-
         if self.metadata.coordinator_state is not None:
             return True
         handles = (subtask.managed_operator_state for subtask in self.metadata.subtasks)
         names = {info.name for handle in handles if handle is not None for info in handle.state_meta_infos}
+        if not names:
+            return False
+        from readers.connectors.layout import CONNECTOR_STATES  # a lookup needs no connector
+
         return not names.isdisjoint(CONNECTOR_STATES)
 
     @cached_property

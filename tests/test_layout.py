@@ -55,7 +55,6 @@ FLOORS = {
         ("metadata",),
         ("encode", "target", "kryo"),
         ("conversion", "stores"),
-        ("places",),
         ("changes", "hashes"),
         ("edits", "evolution"),
         ("operatorstate",),

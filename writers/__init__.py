@@ -15,7 +15,6 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     evolution.py   types of values that change, with the values
     target.py      the directory of a new savepoint
     stores/        new savepoints in object stores
-    places.py      a path or URL → the one or the other
     edits.py       what changes in a savepoint, what is made while it is written, and the files of the source that it takes over
     operatorstate/ changed rows of list, union and broadcast states
     keyed/         an operator's keyed state, written anew
@@ -83,8 +82,8 @@ if TYPE_CHECKING:
     from writers.metadata import OLDEST_VERSION as OLDEST_WRITTEN_METADATA
     from writers.operatorstate.connectors import is_of_sink
     from writers.operatorstate.rewrite import AlterOperatorStates, RewriteOperatorState, SetOffsets
-    from writers.places import store_of
     from writers.savepoint import SavepointWriter, Summary
+    from writers.stores.clients import store_of
     from writers.stores.store import Store, StoreRequests
     from writers.target import UNFINISHED, remove_unfinished
 

@@ -6,17 +6,21 @@
     make the state that changes; in a preview its bytes are only counted, and nothing is written
     make the directory, bring the files and that state, write `_metadata`, read it back, rename it
 
-The source is only read.
+The source is only read. The place of the new savepoint is a path of this machine or a URL: see `writers.stores`.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import parse_qsl
 
-from readers import Savepoint, SavepointLocation, check_lost_pages
+from readers import Location, Savepoint, SavepointLocation, StorageOptions, check_lost_pages, given_location
 from readers import metadata as model
 from writers import edits
 from writers.edits import (
@@ -28,11 +32,13 @@ from writers.edits import (
     with_plain_key_groups,
 )
 from writers.elsewhere import Run, made_elsewhere
-from writers.errors import RefusedEditError, RestoreWarning, UnwritableError
+from writers.errors import RefusedEditError, RestoreWarning, TargetError, UnwritableError
 from writers.keyed.rewrite import RewriteKeyedState
 from writers.metadata import write_metadata
-from writers.places import target_of
-from writers.target import Target
+from writers.stores.clients import store_of
+from writers.stores.prefix import JoinedPrefix, TargetPrefix
+from writers.stores.store import StoreRequests
+from writers.target import JoinedTarget, Target, TargetDirectory, TargetReference
 
 _BEFORE_AND_SINCE_1_13 = 3  # version of `_metadata`: Flink 1.11 to 1.15
 _ROCKSDB_ALONE = (
@@ -182,7 +188,7 @@ class SavepointWriter:
         """Write the new savepoint.
 
         Args:
-            target: a directory that does not exist, or a URL below which nothing is; see `writers.places`.
+            target: a directory that does not exist, or a URL below which nothing is: S3, OSS, Google or Azure.
             verify: looks at the new savepoint before Flink can find it; what it raises stops the writing.
             run: has other processes make the state that changes; None to make it in this process.
 
@@ -304,3 +310,85 @@ def _merged(warnings: Iterable[RestoreWarning]) -> tuple[str, ...]:
         first = found.get(place)
         found[place] = warning if first is None else replace(first, rows=first.rows + warning.rows)
     return tuple(map(str, found.values()))
+
+
+def target_of(text: str, source: SavepointLocation) -> Target:
+    """Make the place of a new savepoint.
+
+    Args:
+        text: a path of this machine, or a URL; options of a bucket that the source is in need not be repeated.
+        source: the source savepoint, from which files may be copied where they are.
+
+    Raises:
+        TargetExistsError: something is there.
+        TargetError: it cannot be written to, or is in the source.
+        ReaderError: the options of the URL are wrong.
+    """
+    location, query = given_location(text)
+    _check_apart(location, source)
+    if location.scheme == "file":
+        return TargetDirectory(location.path)
+    query = query or source.query_of(location) or ""
+    store = store_of(location, query, source.options)
+    serves = partial(_is_in_store, source, location, query)
+    referred = partial(
+        _PrefixReference,
+        location=location,
+        query=query,
+        options=source.options.elsewhere([f"{location}?{query}"]),
+        machine=socket.gethostname(),
+    )
+    return TargetPrefix(store, location, query, serves, referred)
+
+
+@dataclass(frozen=True, slots=True)
+class _PrefixReference(TargetReference):
+    """A prefix of an object store that is reserved.
+
+    Attributes:
+        token: what its reservation has.
+        location: the prefix.
+        query: the options of its URL.
+        options: with the credentials that these name.
+        machine: the name of the one that has reserved it, for people.
+    """
+
+    token: bytes
+    location: Location
+    query: str
+    options: StorageOptions
+    machine: str
+
+    def joined(self, source: Callable[[], SavepointLocation]) -> JoinedTarget:
+        store = store_of(self.location, self.query, self.options)
+        requests = StoreRequests(
+            store, lambda location: _is_in_store(source(), self.location, self.query, location)
+        )
+        prefix = self.location.path.strip("/") + "/"
+        return JoinedPrefix(requests, prefix, self.token, str(self.location), self.machine)
+
+
+def _check_apart(location: Location, source: SavepointLocation) -> None:
+    """Refuse a target in the source: the source is only read.
+
+    Raises:
+        TargetError: the target is in it.
+    """
+    if location.scheme == "file":
+        with suppress(OSError, RuntimeError):
+            location = location._replace(path=str(Path(location.path).resolve()))
+    if location.is_inside(source.exclusive_directory) and location != source.exclusive_directory:
+        raise TargetError(
+            f"expected a place outside of the source, found one in {source.exclusive_directory}",
+            path=str(location),
+        )
+
+
+def _is_in_store(source: SavepointLocation, target: Location, query: str, location: Location) -> bool:
+    """Return whether the target's store has a file of the source, by the same address and with the same credentials."""
+    theirs = source.query_of(location)
+    if theirs is None or location.scheme != target.scheme:
+        return False
+    if location.scheme == "abfs" and location.authority != target.authority:
+        return False
+    return dict(parse_qsl(theirs)) == dict(parse_qsl(query))

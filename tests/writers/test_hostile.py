@@ -33,7 +33,7 @@ from writers import (
     WriterError,
 )
 from writers.metadata import with_leaves, write_metadata
-from writers.places import target_of
+from writers.savepoint import target_of
 
 FLINK = DATA / "flink/2.3.0"
 CANONICAL = FLINK / "wordcount-hashmap-savepoints/canonical"

@@ -28,7 +28,7 @@ from writers import (
     TargetExistsError,
     UnwritableError,
 )
-from writers.places import target_of
+from writers.savepoint import target_of
 
 CANONICAL = DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical"
 UNFINISHED = "_metadata.unfinished"

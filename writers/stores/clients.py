@@ -411,3 +411,31 @@ class _ArrowUpload(Upload):
     def abort(self) -> None:
         """Close it: the target removes the object."""
         self.complete()
+
+
+def store_of(location: Location, query: str, options: StorageOptions) -> Store:
+    """Return the bucket of a location.
+
+    Args:
+        location: in the bucket.
+        query: the options of its URL.
+        options: credentials of other processes.
+
+    Raises:
+        TargetError: such a place cannot be written to.
+        ReaderError: the options of the URL are wrong.
+    """
+    if location.scheme not in _STORES:
+        raise TargetError(
+            f"expected a path of this machine or one of {sorted(_STORES)}, found {location.scheme}://",
+            path=str(location),
+        )
+    return _STORES[location.scheme](location, query, options)
+
+
+_STORES: dict[str, Callable[[Location, str, StorageOptions], Store]] = {
+    "s3": S3Store,
+    "oss": S3Store,
+    "gs": ArrowStore,
+    "abfs": ArrowStore,
+}

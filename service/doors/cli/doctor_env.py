@@ -35,7 +35,7 @@ from service.base.settings import (
 )
 from service.doors.cli.output import FAILED, OK, ended
 from service.doors.cli.sources import roots_of
-from service.query.encode.table import counted, size_text
+from service.query.encode import counted, size_text
 from service.query.engines.registry import ENGINES, RegisteredEngine, Requirement, Role, loaded
 from service.tasks.jobs.answers import RUNNING
 from service.tasks.jobs.client import RestClient, endpoints_of

@@ -189,6 +189,18 @@ def json_column(array: pa.Array, sql_type: str = "") -> pa.Array:
     return pc.fill_null(text, "null")
 
 
+def counted(count: int, noun: str) -> str:
+    """Return `1 row`, `2 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """Return a text with the codes of its control characters: the terminal would obey those of a state."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def text_column(array: pa.Array, sql_type: str = "") -> pa.Array:
     """Return text of each value: strings unchanged, other values as in JSON but without quotes around them."""
     array = plain(array)

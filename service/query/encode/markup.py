@@ -17,8 +17,8 @@ from xml.etree import ElementTree
 
 import pyarrow as pa
 
-from service.query.encode.formats import Column, is_number
-from service.query.encode.table import printable, text_rows, text_width
+from service.query.encode.formats import Column, is_number, printable
+from service.query.encode.table import text_rows, text_width
 
 # An underscore or a bracket is a mark only where it closes something: key_group and [1, 2] stay as they are.
 _MARKS = re.compile(r"([\\`*~|<&$]|_(?![A-Za-z0-9])|\](?=[(\[]))")

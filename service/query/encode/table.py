@@ -23,7 +23,7 @@ from itertools import chain, repeat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.query.encode.formats import Column, is_number, sql_type, text_column
+from service.query.encode.formats import Column, is_number, printable, sql_type, text_column
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
@@ -43,11 +43,6 @@ def state_size_text(size_bytes: int | None, *, is_estimate: bool) -> str:
     if size_bytes is None:
         return "-"
     return f"about {size_text(size_bytes)}" if is_estimate else size_text(size_bytes)
-
-
-def counted(count: int, noun: str) -> str:
-    """Return `1 row`, `2 rows`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 _SPANS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
@@ -171,13 +166,6 @@ def _texts(array: pa.Array, column: Column) -> list[str | None]:
         return [None if value is None else str(value) for value in array.to_pylist()]
     texts: list[str | None] = text_column(array, column.type).to_pylist()
     return texts
-
-
-def printable(text: str) -> str:
-    """Return a text with the codes of its control characters: the terminal would obey those of a state."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _cell(text: str | None) -> str:
