@@ -151,7 +151,7 @@ class ReaderFailureError(ReaderError):
 
 
 class MissingFileError(ReaderError, FileNotFoundError):
-    """A file that the savepoint names does not exist, neither at its path nor where a moved savepoint would keep it."""
+    """A file that the savepoint names is missing, also where a moved savepoint keeps it."""
 
 
 class SavepointGoneError(MissingFileError):

@@ -443,7 +443,7 @@ class Connection:
         dry_run: bool = False,
         files: str = "link",
     ) -> ConvertResult:
-        """Write the database of this connection anew, for a job that would not restore it with equal values.
+        """Rewrite the database of this connection for another version of Flink or another job.
 
         States that cannot be converted stay as they are: `left` of the result says which, and why.
 
@@ -473,7 +473,7 @@ class Connection:
         )
 
     def export(self, to: Path, format: str = PARQUET, **options: Any) -> ExportResult:
-        """Write tables as Parquet files, or all checkpoints of this connection as tables of Iceberg or Delta; go on where a run ended.
+        """Write tables as Parquet files, or all checkpoints as Iceberg or Delta tables; a further run continues.
 
         Args:
             to: a folder, or a URL: empty, or an export that goes on.

@@ -199,7 +199,7 @@ class KeyHistory(RowsResult[KeyTimelines]):
 
     @property
     def states(self) -> tuple[StateTimeline, ...]:
-        """The states that have the key in any checkpoint, each with its `points`, the oldest checkpoint first."""
+        """The states that have the key in any checkpoint; `points` of each, oldest first."""
         return tuple(state for state in self._outcome.states if state.has_rows)
 
     def to_arrow(self) -> pa.Table:
@@ -222,7 +222,7 @@ class BisectResult(TaskResult[Bisection]):
 
     @property
     def last(self) -> str | None:
-        """The name of the last checkpoint without a row before it, or of the newest if none has one; None if there is none."""
+        """The last checkpoint before the first with a row, or the newest if none has one; None if there is none."""
         return None if self._outcome.last is None else self._outcome.last.database.name
 
     @property

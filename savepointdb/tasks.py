@@ -194,7 +194,7 @@ def convert(
     files: str = "link",
     **how: Any,  # as connect
 ) -> ConvertResult:
-    """Write a savepoint anew for a job that would not restore it, or would restore it with other values.
+    """Rewrite a savepoint for another version of Flink or another job.
 
     Args:
         path: a savepoint or checkpoint, or a folder with several, of which the newest is converted; it is only read.
@@ -224,7 +224,7 @@ def export(
     catalog: str = "",
     **how: Any,  # as connect
 ) -> ExportResult:
-    """Write the tables of a savepoint as Parquet files, or all checkpoints of a job as tables of Iceberg or Delta.
+    """Write tables as Parquet files, or all checkpoints of a job as Iceberg or Delta tables.
 
     Args:
         path: a savepoint or checkpoint, or a folder with several; of these parquet has the newest.

@@ -24,6 +24,7 @@ GENERATED = re.compile(r"^<!-- (\w+) -->$.*?^<!-- /\1 -->$", re.MULTILINE | re.D
 MOST_WORDS = 30_000
 MOST_WORDS_OF_A_GUIDE = 1_200
 LONGEST_CELL = 200
+MOST_WORDS_OF_HELP = 16
 # Sentences in which readers stopped: plain ones stand in their place.
 DENSE = (
     "can be told beforehand",
@@ -98,6 +99,16 @@ def test_the_reference_is_that_of_the_code(name: str) -> None:
     page = PROJECT / "docs" / "reference" / name
 
     assert page.read_text(encoding="utf-8") == reference.PAGES[name](), "run: make reference"
+
+
+def test_a_sentence_of_a_help_text_has_few_words() -> None:
+    lines = (PROJECT / "docs" / "reference" / "index.md").read_text(encoding="utf-8").splitlines()
+    # The last cell of a row, or what a setting's note says.
+    texts = [re.split(r"(?<!\\)\|", line)[-2] for line in lines if line.startswith("|")]
+    texts += [line for line in lines if line.startswith("- `")]
+    sentences = [sentence for text in texts for sentence in re.split(r"(?<=[.;:]) ", text)]
+
+    assert [sentence for sentence in sentences if words_of(sentence) > MOST_WORDS_OF_HELP] == []
 
 
 def test_people_wrote_no_more_than_a_person_reads() -> None:

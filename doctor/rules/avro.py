@@ -100,7 +100,7 @@ GENERIC_ADDED = Rule(
 GENERIC_SHIFTED = Rule(
     id="avro-generic-field-shifted",
     change="a GenericRecord loses a field before others, or its fields are reordered: at its place the old record has another of its type",
-    effect="the field gets the values of the other one, and nothing says so: rocksdb while it migrates, hashmap at the next savepoint",
+    effect="the field gets the values of the other one without an error: rocksdb while it migrates, hashmap at the next savepoint",
     backends=LOSES.but(verdict=Verdict.MIGRATION),
     remedy="keep the order of the fields, and remove only the last ones; or use a SpecificRecord",
     shown_by="avro-generic-swap o.a.f.formats.avro.typeutils.AvroSerializer",
@@ -108,7 +108,7 @@ GENERIC_SHIFTED = Rule(
 UNRESOLVED = Rule(
     id="avro-schema-unreadable",
     change="a schema that cannot be parsed",
-    effect="it cannot be told whether the new schema reads the old data",
+    effect="check cannot decide whether the new schema reads the old data",
     backends=UNKNOWN,
     remedy="compare the schemas by hand",
     shown_by="org.apache.avro.Schema$Parser",

@@ -28,7 +28,7 @@ from doctor.rules.types import class_changed
 from readers import KryoSerializer
 
 _REWRITE = "convert it with `savepointdb convert`, which takes those of Flink 1.16 to 1.20, or make the class a POJO before the upgrade"
-_LOOK = "check with --values: only the values tell"
+_LOOK = "check with --values: only the values show it"
 
 FIELDS_UNSEEN = Rule(
     id="kryo-fields-unseen",

@@ -89,7 +89,7 @@ FIELD_ADDED = Rule(
 FIELD_REMOVED = Rule(
     id="pojo-field-removed",
     change="a field removed from a POJO or record, or renamed, which is removed and added",
-    effect="the values of the field are dropped, and nothing says so; if it became `transient` or static, the restore fails",
+    effect="the values of the field are dropped without an error; if it became `transient` or static, the restore fails",
     backends=LOSES.but(verdict=Verdict.MIGRATION),
     remedy="keep the field, or rename it in the savepoint with `ALTER TABLE … RENAME COLUMN`",
     shown_by="pojo-remove-field pojo-rename-field pojo-field-transient",
@@ -120,7 +120,7 @@ FIELD_TRANSIENT = Rule(
 FIELD_MOVED_DOWN = Rule(
     id="pojo-field-moved-down",
     change="a field moved from a superclass into the class",
-    effect="Flink looks it up in the superclass only: its values are dropped, and nothing says so",
+    effect="Flink looks it up in the superclass only: its values are dropped without an error",
     backends=LOSES.but(verdict=Verdict.MIGRATION),
     remedy="leave the field in the superclass",
     shown_by="pojo-field-from-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
@@ -128,7 +128,7 @@ FIELD_MOVED_DOWN = Rule(
 SUPERCLASS_RENAMED = Rule(
     id="pojo-superclass-renamed",
     change="a superclass that declares fields has another name, or another superclass has its fields now",
-    effect="Flink looks for them in the old one: their values are dropped, and nothing says so; if it is still there, it fails",
+    effect="Flink looks for them in the old one: their values are dropped without an error; if it is still there, it fails",
     backends=LOSES.but(verdict=Verdict.MIGRATION),
     remedy="keep the name of the superclass",
     shown_by="pojo-superclass-renamed pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
@@ -145,7 +145,7 @@ FIELD_DETACHED = Rule(
 FIELD_MOVED = Rule(
     id="pojo-field-moved",
     change="a field moved between two superclasses",
-    effect="upwards its values are kept, downwards they are dropped, and nothing says so",
+    effect="upwards its values are kept, downwards they are dropped without an error",
     backends=RISK,
     remedy="check against the jar too: it shows which superclass is above the other",
     shown_by="pojo-field-to-upper-superclass pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
@@ -188,8 +188,8 @@ SUBCLASSES_UNSEEN = Rule(
     id="pojo-subclasses-unseen",
     change="values of subclasses that the snapshot does not list",
     effect=(
-        "hashmap writes its header before any value, so the first snapshot of a job lists no unregistered subclass: if one is "
-        "gone or gains a field, the restore fails"
+        "the first hashmap snapshot of a job lists no unregistered subclass, even if values are of one: if the new job lacks it, "
+        "or adds a field to it, the restore fails"
     ),
     backends=RISK,
     flink="EOFException",

@@ -97,7 +97,7 @@ NO_UID = Rule(
     change="a stateful operator without a uid: its id is a hash of its place in the job graph",
     effect=(
         "any change of the graph before it, of its outputs or of chaining gives it another id: the restore fails, or another "
-        "operator takes the id over and the state is dropped, and nothing says so"
+        "operator takes the id over and the state is dropped without an error"
     ),
     backends=RISK,
     remedy="set a uid, and the old id by setUidHash for the first start; or name the operator with `ALTER TABLE … RENAME TO`",
@@ -122,7 +122,7 @@ NOT_DECLARED = Rule(
     effect="the job starts; the state is not read, and every later savepoint carries it along",
     backends=LOSES,
     remedy=(
-        "declare it by its old name; rename it in the savepoint with `ALTER TABLE … RENAME TO`, or drop it with `DROP TABLE`; a "
+        "declare it by its old name; rename it in the savepoint with `ALTER TABLE … RENAME TO`, or drop it with `DROP TABLE …`; a "
         "state that is declared after the start only is read then"
     ),
     shown_by="state-removed state-renamed kind-oplist-to-broadcast kind-value-to-oplist op-swapped-uids sql-dedup-same",
@@ -137,7 +137,7 @@ STATE_NEW = Rule(
 OPERATOR_STATELESS = Rule(
     id="operator-without-keyed-state",
     change="the new job has an operator of this id, and it has no keyed state",
-    effect="the job starts, without --allowNonRestoredState; the keyed state is dropped, and nothing says so",
+    effect="the job starts, without --allowNonRestoredState; the keyed state is dropped without an error",
     backends=LOSES,
     remedy=(
         "look whether the id now belongs to another operator, as generated ids do where operators have no uid; set uids, or "
@@ -276,7 +276,7 @@ RAW_STATE = Rule(
 UNSEEN = Rule(
     id="unseen",
     change="what no comparison of types sees: sizes and gaps of windows, TTL durations, the code of functions",
-    effect="the job goes on with the new ones, and nothing says so",
+    effect="the job uses the new ones from then on, without an error",
     backends=FINE,
     remedy="compare these by hand",
     shown_by="window-size ttl-duration",
@@ -284,7 +284,7 @@ UNSEEN = Rule(
 KEY_SELECTOR_UNSEEN = Rule(
     id="key-selector-unseen",
     change="the key selector of an operator with keyed state: a savepoint has its keys and their type, not how they are made",
-    effect="one that makes other keys of the same type never finds the old ones, and nothing says so",
+    effect="one that makes other keys of the same type never finds the old ones; no error is raised",
     backends=FINE,
     remedy="compare what both jobs give to keyBy",
     shown_by="key-values-change o.a.f.api.java.functions.KeySelector",

@@ -84,7 +84,7 @@ CLASS_GONE = Rule(
     effect="the whole operator fails when its state file is opened",
     backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="ClassNotFoundException",
-    remedy="keep the class in the jar, under its old name; or drop the state from the savepoint with `DROP TABLE`",
+    remedy="keep the class in the jar, under its old name; or drop the state from the savepoint with `DROP TABLE …`",
     shown_by=(
         "pojo-class-renamed kryo-class-renamed avro-specific-renamed own-serializer-renamed "
         "state-removed-kryo-class-gone pojo-subclass-registered-gone"

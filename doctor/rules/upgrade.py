@@ -25,7 +25,7 @@ SNAPSHOT_GONE = Rule(
     effect="the whole operator fails when its state file is opened",
     backends=FAILS_RESTORE,
     flink="ClassNotFoundException",
-    remedy="write the state anew with types of Java before the upgrade, or drop it from the savepoint with `DROP TABLE`",
+    remedy="write the state anew with types of Java before the upgrade, or drop it from the savepoint with `DROP TABLE …`",
     shown_by="scala-case-to-java scala-case-not-declared o.a.f.api.scala.typeutils.ScalaCaseClassSerializerSnapshot",
 )
 CONNECTOR_GONE = Rule(
@@ -98,7 +98,7 @@ OTHER_FLINK = Rule(
 SQL_MEANING = Rule(
     id="sql-meaning",
     change="a query of SQL: its state has types, not the meaning of columns and accumulators",
-    effect="an aggregate replaced by another of equal types goes on with wrong numbers (SUM → MAX), and nothing says so",
+    effect="an aggregate replaced by another of equal types continues with wrong numbers (SUM → MAX), without an error",
     backends=RISK,
     remedy="keep the query, or start it without this state",
     shown_by="sql-swap-agg-same-type",

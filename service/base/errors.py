@@ -224,7 +224,7 @@ class UnauthorizedError(QueryError, status=401, code="UNAUTHORIZED"):
 
 
 class ForbiddenError(QueryError, status=403, code="FORBIDDEN"):
-    """The statement would do more than read tables of the catalog, or the user may not send this request."""
+    """The statement would do more than read tables, or the user lacks a grant."""
 
 
 class ConflictError(QueryError, status=409, code="CONFLICT"):
@@ -232,7 +232,7 @@ class ConflictError(QueryError, status=409, code="CONFLICT"):
 
 
 class NothingChangesError(ConflictError, code="NOTHING_CHANGES"):
-    """A script, or a statement of it, finds nothing to change, and the client has not allowed that."""
+    """A script or statement finds nothing to change, and the request does not allow that."""
 
 
 class LimitExceededError(QueryError, status=413, code="LIMIT_EXCEEDED"):

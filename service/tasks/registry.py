@@ -65,8 +65,8 @@ TASKS: dict[str, RegisteredTask] = {
         "Check whether a savepoint restores in a job.",
         address="checks",
         title="Check a restore",
-        advice="Will Flink restore a savepoint (in another version or backend, or in a new job of which `against` are savepoints)? "
-        "Findings by operator and state, and what to do.",
+        advice="Check whether Flink restores a savepoint in another version, backend or job. `against` names savepoints of the new "
+        "job. Returns findings by operator and state, and what to do.",
         members={
             **dict.fromkeys(("database", "outcome", "severity", "headline"), "string"),
             "findings": "array",

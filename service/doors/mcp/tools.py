@@ -134,23 +134,23 @@ def near_tools(name: str, tools: Mapping[str, Tool]) -> list[str]:
 TOOLS: Mapping[str, Tool] = {
     "list_databases": Tool(
         title="List databases",
-        description="List the savepoints and checkpoints (each is a database) and the jobs that wrote them, newest first. Start here.",
+        description="List the savepoints and checkpoints and their jobs, newest first. Each is a database. Start here.",
         arguments=ListDatabases,
         run=catalogtools.list_databases,
         output={"databases": "array", "jobs": "array", "total": "integer"},
     ),
     "describe_database": Tool(
         title="Describe a database",
-        description="List the tables of a database. Each operator is a table, and each of its states is one, `operator__state`, "
-        "shown with its columns. Others tell about the savepoint: StateMeta, source_offsets, timers, files, xray, …",
+        description="List the tables of a database, with their columns. Each operator is a table, and so is each state: "
+        "`operator__state`. Others describe the savepoint: StateMeta, source_offsets, timers, files, xray, …",
         arguments=DescribeDatabase,
         run=catalogtools.describe_database,
         output={"database": "string", "tables": "array", "total": "integer"},
     ),
     "describe_table": Tool(
         title="Describe a table",
-        description="Columns and types of a table, its size and number of rows, a key of it as SQL writes it, its first rows, and its "
-        "quoted name for SQL.",
+        description="Show the columns, size, row count and first rows of a table. The answer has its quoted name, and a key, for "
+        "SQL.",
         arguments=DescribeTable,
         run=catalogtools.describe_table,
         output={
@@ -180,7 +180,7 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "preview_write": Tool(
         title="Preview a write",
-        description="What a script of SQL would change in a new savepoint, and whether Flink would restore it. Writes nothing.",
+        description="Show what a script of SQL would change, and whether Flink would restore the result. Writes nothing.",
         arguments=PreviewWrite,
         run=preview_write,
         output={"database": "string", "statements": "array", "rows": "integer"},

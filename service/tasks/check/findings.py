@@ -215,7 +215,7 @@ def title_of(operator: OperatorVerdict) -> str:
     return f"{operator.name} ({operator.operator_id})" if operator.name else operator.operator_id
 
 
-def headline(report: CheckReport) -> str:
+def headline(report: CheckReport, *, names_risks: bool = True) -> str:
     """Return what a restore by one Flink and one backend will do, in one sentence."""
     where = f"Flink {report.flink} with {report.backend}"
     match report.severity:
@@ -223,12 +223,12 @@ def headline(report: CheckReport) -> str:
             step = f" at {report.stage.value}, {STAGES[report.stage]}" if report.stage else ""
             return f"{where} fails{step}"
         case Severity.UNKNOWN:
-            return f"{where}: it cannot be told whether it restores"
+            return f"{where} may fail: the inputs do not contain the deciding fact"
         case Severity.LOSES:
             return f"{where} restores it, and loses, ignores or changes values"
         case Severity.DOUBT:
-            return f"{where} restores it as far as can be told, unless a doubt comes true"
-        case Severity.RISK:
+            return f"{where} restores it, unless a doubt comes true"
+        case Severity.RISK if names_risks:
             return f"{where} restores it with the same values, unless a risk comes true"
         case _:
             return f"{where} restores it with the same values"

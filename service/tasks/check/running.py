@@ -11,7 +11,16 @@ from typing import Any
 
 import doctor
 from catalog import Database
-from doctor import NEWEST_FLINK, Against, CheckReport, DoctorError, Severity, ValuesCheck, flink_version
+from doctor import (
+    NEWEST_FLINK,
+    Against,
+    CheckReport,
+    DoctorError,
+    Severity,
+    SourceAgainst,
+    ValuesCheck,
+    flink_version,
+)
 from readers import ReaderError, Savepoint
 from service.base.errors import InvalidRequestError, QueryError
 from service.tasks.check.findings import (
@@ -258,10 +267,12 @@ def checked(savepoint: Savepoint, against: Sequence[Against], flink: str | None)
             advice="check it with savepointdb check",
             findings=(),
         )
-    return _of(found, version)
+    # What a changed job may risk is no matter of the job that wrote the source.
+    is_same_job = all(isinstance(one, SourceAgainst) for one in against)
+    return _of(found, version, names_risks=not is_same_job)
 
 
-def _of(found: Findings, version: str) -> WrittenCheck:
+def _of(found: Findings, version: str, *, names_risks: bool) -> WrittenCheck:
     worst = found.worst
     alike = found.alike(worst)
     same = f"; {' and '.join(alike)} alike" if alike else ""
@@ -269,7 +280,7 @@ def _of(found: Findings, version: str) -> WrittenCheck:
         flink=version,
         verdict=worst.severity,
         exit_code=found.exit_code,
-        headline=headline(worst) + same,
+        headline=headline(worst, names_risks=names_risks) + same,
         advice=advice(worst),
         findings=tuple(findings_of(worst)),
     )

@@ -53,11 +53,11 @@ class InvalidSavedQueryError(InvalidRequestError, code="INVALID_SAVED_QUERY"):
 
 
 class InvalidParameterError(InvalidRequestError, code="INVALID_PARAMETER"):
-    """A value for a parameter of a saved query is missing, is for no parameter, or does not fit its type."""
+    """A value of a saved query's parameter is missing, unknown, or of another type."""
 
 
 class NoSuchSavedQueryError(NotFoundError, code="SAVED_QUERY_NOT_FOUND"):
-    """There is no saved query of this name, or it is for a database that the user does not see."""
+    """No saved query has this name, or the user may not see its database."""
 
 
 LONGEST_VALUE = 100_000

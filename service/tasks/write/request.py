@@ -99,7 +99,7 @@ class WriteRequest(CreateRequest):
     flink: str | None = _flink("the source's")
     files: str = files_option(
         "files",
-        ". With reference, the new savepoint needs the source's files, which Flink deletes if it claims the savepoint.",
+        ". With reference, the new savepoint needs the source's files; Flink deletes these if it claims it.",
     )
     expect: Mapping[str, int] = option(
         "write only if exactly ROWS rows of the table change; may be repeated",

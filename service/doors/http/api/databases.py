@@ -45,12 +45,12 @@ class DatabaseEntry(BaseModel):
         default=None, description="for an alias such as `latest`: the name of the savepoint that it means now"
     )
     created_at: datetime | None = Field(
-        default=None, description="the time of `_metadata`, which Flink writes last, if the storage tells it"
+        default=None, description="the time of `_metadata`, which Flink writes last, if the storage has it"
     )
     age_s: float | None = Field(default=None, description="seconds since then")
     job: str | None = Field(
         default=None,
-        description="the title of the job, as the path tells it: the folder of `chk-N`, a part of `savepoint-…-…`; "
+        description="the title of the job, taken from the path: the folder of `chk-N`, a part of `savepoint-…-…`; "
         "`GET /api/jobs` has the jobs",
     )
     kind: str | None = Field(default=None, description="SAVEPOINT or CHECKPOINT, if the savepoint records it")

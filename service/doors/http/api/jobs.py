@@ -193,7 +193,7 @@ def list_taken_savepoints(job: str, service: State, catalog: Visible, caller: Ca
 def describe_taken_savepoint(
     job: str, savepoint_id: str, service: State, catalog: Visible, caller: Caller
 ) -> SavepointRecord:
-    """Return how far a savepoint is that a client has asked for, and its database once it is there."""
+    """Return the progress of a triggered savepoint, and its database once it exists."""
     return service.triggers.find(savepoint_id, catalog.job(job), caller)
 
 

@@ -146,7 +146,7 @@ def test_states_with_one_verdict_are_told_together() -> None:
         ([RISKY], Outcome.RESTORES, 0, "restores it with the same values, unless a risk comes true"),
         ([LOSING], Outcome.RESTORES, 1, "restores it, and loses, ignores or changes values"),
         ([FAILING], Outcome.FAILS, 2, "fails at register"),
-        ([LOSING], Outcome.UNKNOWN, 3, "it cannot be told whether it restores"),
+        ([LOSING], Outcome.UNKNOWN, 3, "may fail: the inputs do not contain the deciding fact"),
     ],
     ids=["fine", "risk", "loses", "fails", "unknown"],
 )
