@@ -449,9 +449,11 @@ def is_lookup(plan: Plan, size_bytes: int = 0) -> bool:
         plan: the plan.
         size_bytes: about how many bytes it reads; 0 if that is unknown.
     """
+    if size_bytes > MOST_BYTES:
+        return False
     if plan.short is not None:
         return True
-    if plan.prefix or len(plan.tables) != 1 or size_bytes > MOST_BYTES:
+    if plan.prefix or len(plan.tables) != 1:
         return False
     keys = plan.tables[0].predicate.of("key")
     if plan.tables[0].database is None or keys is None or len(keys) > MOST_KEYS:

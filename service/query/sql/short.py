@@ -25,7 +25,7 @@ A scan answers the statement only if it does so for certain as the engine would:
 | table | it is one of a savepoint, found as any statement finds it |
 | columns | written as the table has them; DuckDB returns their types unchanged |
 | conditions | on texts and whole numbers: Arrow compares them as DuckDB does; a text is only equal to another or not |
-| keys | one of the conditions leaves some keys, and few bytes are read for them |
+| keys | one of the conditions leaves some keys |
 
 Anything else is planned for an engine, and so is what is wrong: the engine's plan says what, and where.
 """
@@ -44,7 +44,6 @@ from readers import ReaderError
 from service.base.errors import QueryError
 from service.query.encode.formats import is_kept
 from service.query.sql.plan import (
-    MOST_BYTES,
     MOST_KEYS,
     Comparison,
     Plan,
@@ -366,7 +365,7 @@ def short_plan(
             return None
         reference = _narrowed(reference, statement)
         keys = reference.predicate.of(_KEY)
-        if keys is None or len(keys) > MOST_KEYS or reference.scan.bytes_total > MOST_BYTES:
+        if keys is None or len(keys) > MOST_KEYS:
             return None
     except (QueryError, CatalogError, ReaderError):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -12,11 +13,13 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+import savepointdb
+from catalog import connect
 from service.base.settings import Settings
 from service.query.engines.registry import open_engines
 from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
-from service.query.sql.plan import Comparison
+from service.query.sql.plan import Comparison, is_lookup
 from service.query.sql.short import KEPT, OTHERS, short_text
 from tests.service.conftest import Asker
 
@@ -207,3 +210,21 @@ def scanning(native: Asker) -> Iterator[Queries]:
     limits = Settings()
     with closing(Queries(native.catalog, open_engines(limits), limits)) as queries:
         yield queries
+
+
+@pytest.mark.slow
+def test_a_short_statement_needs_no_engine_however_large_its_key_group_is(tmp_path: Path) -> None:
+    """One key group of 13 MB: a scan answers, and the query waits for its turn as others do."""
+    rows = "SELECT 'key_' || i AS key, i AS value FROM range(400000) t(i)"
+    savepointdb.create(tmp_path / "large", f"CREATE TABLE op__s WITH (max_parallelism = 1) AS {rows}")
+
+    with closing(savepointdb.connect(tmp_path / "large")) as db:
+        found = db.sql("SELECT key, value FROM op__s WHERE key IN ('key_7', 'key_399999')")
+        assert sorted(found.arrow().to_pydict()["value"]) == [7, 399_999]
+    catalog = connect(tmp_path / "large")
+    plan = QueryRequest(sql="SELECT value FROM op__s WHERE key = 'key_7'").plan(
+        catalog, 1 << 20, may_be_short=True
+    )
+    assert plan.short is not None
+    assert plan.size_bytes > 10 << 20
+    assert (is_lookup(plan, 1_000), is_lookup(plan, plan.size_bytes)) == (True, False)
