@@ -98,9 +98,11 @@ if TYPE_CHECKING:
         ValueOutOfRangeError,
         without_folders,
     )
-    from readers.formats.composite import ComposedSource, composite_program
+    from readers.formats.composite import ComposedSource, CompositeSource, composite_program
     from readers.formats.entry import WHOLE_MAP, Entry, StateKind, state_meta_info
     from readers.formats.operatorstate import OperatorSource, operator_header_of, operator_program
+    from readers.formats.rawtimers import RawTimerSource
+    from readers.formats.rocksdb.sst.words import hash_bytes, shift_right
     from readers.formats.source import (
         Selection,
         Source,
@@ -111,7 +113,7 @@ if TYPE_CHECKING:
         StoredGroups,
         Tally,
     )
-    from readers.headers import StoredHeader
+    from readers.headers import OperatorHeader, StoredHeader
     from readers.jars.classfile import ClassFile
     from readers.jars.classpath import ClassPath, Jar
     from readers.jars.declared.reading import Declarations, DeclaredState, read_declarations
@@ -166,7 +168,7 @@ if TYPE_CHECKING:
     from readers.serializers.primitives import VoidNamespaceSerializer
     from readers.serializers.protobuf import Descriptors, read_descriptors
     from readers.serializers.scala import ScalaCaseClassSerializer
-    from readers.serializers.structs import ROW_KIND, ROW_KINDS, RowSerializer, TupleSerializer
+    from readers.serializers.structs import ROW_KIND, RowSerializer, TupleSerializer
     from readers.serializers.table.rowdata import ExternalSerializer, RowDataSerializer
     from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC, has_snapshot
     from readers.stateinfo.file import OperatorInfo, StateInfo, TypeInfo, load_state_info, read_bounded

@@ -11,7 +11,7 @@ Reading order:
     answer.py      Table: one table of a database; Answer: a statement that runs when its rows are wanted
     results.py     what was found: CheckResult, DiffResult, KeyHistory, TestResult, BisectResult; TaskResult: the outcome of any use case;
                    what was made, as a path: WriteResult, ConvertResult, ExportResult
-    tasks.py       bisect, inspect, lookup, xray, test; write, convert, export
+    tasks.py       bisect, inspect, lookup, xray, test; write, convert, sample, export
     values.py      Arrow → Python values, pandas, polars, what a session shows; data frames of the caller, which a statement names in FROM
     errors.py      the errors of the service, as they are raised here
     rooms.py       whether another package hides one of those that this one stands on
@@ -42,11 +42,12 @@ if TYPE_CHECKING:
         ExportResult,
         KeyHistory,
         RowsResult,
+        SampleResult,
         TaskResult,
         TestResult,
         WriteResult,
     )
-    from savepointdb.tasks import bisect, convert, export, inspect, lookup, test, write, xray
+    from savepointdb.tasks import bisect, convert, export, inspect, lookup, sample, test, write, xray
     from service.base.errors import (
         ColumnNotFoundError,
         ConflictError,
@@ -83,6 +84,7 @@ __all__ = [
     "QueryTimeoutError",
     "QueryWarning",
     "RowsResult",
+    "SampleResult",
     "SavepointError",
     "Table",
     "TableNotFoundError",
@@ -99,6 +101,7 @@ __all__ = [
     "history",
     "inspect",
     "lookup",
+    "sample",
     "test",
     "write",
     "xray",

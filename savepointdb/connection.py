@@ -18,7 +18,15 @@ from doctor import NEWEST_FLINK
 from savepointdb.answer import Answer, Table
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Sources
-from savepointdb.results import CheckResult, ConvertResult, DiffResult, ExportResult, KeyHistory, WriteResult
+from savepointdb.results import (
+    CheckResult,
+    ConvertResult,
+    DiffResult,
+    ExportResult,
+    KeyHistory,
+    SampleResult,
+    WriteResult,
+)
 from savepointdb.values import CallerTables, database_lines, html_list
 from service.base.errors import InvalidRequestError, QueryError
 from service.base.settings import UNLIMITED, check_value, settings_of
@@ -471,6 +479,23 @@ class Connection:
                 files=files,
             )
         )
+
+    def sample(self, target: Path | None, fraction: float | None = None, **options: Any) -> SampleResult:
+        """Write a savepoint with some keys of the database of this connection: a key is in or out in every state.
+
+        Args:
+            target: the directory of the new savepoint, or a URL; it must not exist yet. None is enough for a dry run.
+            fraction: the share of the keys that stay, above 0 and up to 1; None if `keys` or `where` says which.
+            **options: `seed`, `keys`, `where`, …: as for `savepointdb.sample`.
+
+        Raises:
+            ConflictError: the target exists.
+            SavepointError: the savepoint cannot be read.
+            InvalidRequestError: no key stays, there is no target, or an argument has a wrong value.
+        """
+        drop = tuple(options.pop("drop", ()))
+        given = {"target": _optional(target), "fraction": fraction, "drop": drop, **options}
+        return SampleResult(self.run("sample", database=self._named(), **given))
 
     def export(self, to: Path, format: str = PARQUET, **options: Any) -> ExportResult:
         """Write tables as Parquet files, or all checkpoints as Iceberg or Delta tables; a further run continues.

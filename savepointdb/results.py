@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from service.tasks.copies.convert.plan import ConvertedState, LeftState
     from service.tasks.copies.export.exporting import Exported
     from service.tasks.copies.export.manifest import ExportedSavepoint
+    from service.tasks.copies.sample.choices import SampledState
+    from service.tasks.copies.sample.sample import Sampled
     from service.tasks.write.changes import Effect
     from service.tasks.write.writing import Written
     from writers import Summary
@@ -426,6 +428,27 @@ class ConvertResult(TargetResult):
     @property
     def check(self) -> WrittenCheck | None:
         """What a restore does with it: `verdict`, `headline`, `advice`, `findings`; None if nothing was written."""
+        return self._outcome.check
+
+
+class SampleResult(TargetResult):
+    """What a sample has, or would have."""
+
+    _outcome: Sampled
+
+    @property
+    def states(self) -> Sequence[SampledState]:
+        """The keyed states and timers: `operator`, `state`, `kind`, `entries`."""
+        return self._outcome.states
+
+    @property
+    def summary(self) -> Summary | None:
+        """The new savepoint in numbers: `operators`, `files`, `file_bytes`; None for a dry run."""
+        return self._outcome.summary
+
+    @property
+    def check(self) -> WrittenCheck | None:
+        """What a restore does with it: `verdict`, `headline`, `advice`, `findings`; None for a dry run."""
         return self._outcome.check
 
 

@@ -16,6 +16,7 @@ from savepointdb.results import (
     ConvertResult,
     ExportResult,
     RowsResult,
+    SampleResult,
     TaskResult,
     TestResult,
     WriteResult,
@@ -208,6 +209,51 @@ def convert(
     """
     with connect(path, **how) as connection:
         return connection.convert(target, against, flink, dry_run=dry_run, files=files)
+
+
+def sample(
+    path: Path,
+    target: Path | None,
+    fraction: float | None = None,
+    *,
+    seed: str = "0",
+    keys: str | None = None,
+    where: str | None = None,
+    parallelism: int | None = None,
+    offsets: str = "keep",
+    drop: Sequence[str] = (),
+    dry_run: bool = False,
+    files: str = "link",
+    engine: str = AUTO,
+    **how: Any,  # as connect
+) -> SampleResult:
+    """Write a savepoint with some of the keys: a key is in or out in every state, with its timers and windows.
+
+    Args:
+        path: a savepoint or checkpoint, or a folder with several, of which the newest is used; it is only read.
+        target: the directory of the new savepoint, or a URL; it must not exist yet. None is enough for a dry run.
+        fraction: the share of the keys that stay, above 0 and up to 1.
+        seed: another one chooses other keys of a fraction.
+        keys: the path of a CSV file of the keys that stay, in place of a fraction.
+        where: `table: condition`: the keys of these rows stay.
+        parallelism: most subtasks that an operator has then; None for those of the source.
+        offsets: `latest` drops the state of sources, so that the job's own settings say where they start; `keep`.
+        drop: names of operators and of tables of states that go.
+        dry_run: True to say what would be written, and write nothing.
+        files: how files of operators without keyed state come along: `link`, `copy`, or `reference`.
+        engine: makes the new state: `auto`, `local` for this process, or a cluster.
+        **how: the other arguments of `connect`, such as `path_map`, `jars`, `state_info`.
+
+    Raises:
+        ConflictError: the target exists.
+        SavepointError: the savepoint cannot be read.
+        InvalidRequestError: no key stays, there is no target, or an argument has a wrong value.
+    """
+    options = {"seed": seed, "keys": keys, "where": where, "parallelism": parallelism, "offsets": offsets}
+    with connect(path, **how) as connection:
+        return connection.sample(
+            target, fraction, drop=drop, dry_run=dry_run, files=files, engine=engine, **options
+        )
 
 
 def export(

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from writers.edits import DropOperator, Edit, FilesMode, ForFlink, RenameOperator, WithNewerFlink
     from writers.elsewhere import Run, done, parcel_of, result_of
     from writers.encode.encoder import Encoded, Encoder
-    from writers.encode.fitting import NullField, comparable, differing, fitted, null_fields, shown
+    from writers.encode.fitting import NullField, comparable_numbers, differing, fitted, null_fields, shown
     from writers.errors import (
         RefusedEditError,
         RestoreWarning,
@@ -77,11 +77,17 @@ if TYPE_CHECKING:
     from writers.keyed.carry import try_types
     from writers.keyed.resharding import MOST_KEY_GROUPS
     from writers.keyed.rewrite import RewriteKeyedState, merged_edits
+    from writers.keyed.sampling import FractionOfKeys, KeyChoice, KeyFilter, ListedKeys, texts_of
     from writers.kryo.upgrade import holds_older_objects, needed_type
     from writers.metadata import NEWEST_VERSION as NEWEST_WRITTEN_METADATA
     from writers.metadata import OLDEST_VERSION as OLDEST_WRITTEN_METADATA
     from writers.operatorstate.connectors import is_of_sink
-    from writers.operatorstate.rewrite import AlterOperatorStates, RewriteOperatorState, SetOffsets
+    from writers.operatorstate.rewrite import (
+        AlterOperatorStates,
+        GatherOperatorState,
+        RewriteOperatorState,
+        SetOffsets,
+    )
     from writers.savepoint import SavepointWriter, Summary
     from writers.stores.clients import store_of
     from writers.stores.store import Store, StoreRequests

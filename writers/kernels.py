@@ -10,5 +10,6 @@ COMPILED_UNITS = (
     "writers.encode.machine.execute",
     "writers.keyed.assembly",
     "writers.keyed.resharding",
+    "writers.keyed.sampling",
 )
 """The modules that have kernels, those of the readers among them."""

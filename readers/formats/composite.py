@@ -33,7 +33,15 @@ from readers.decode.columns import ColumnTree
 from readers.decode.decoder import Page, walker
 from readers.decode.program import Code, Program
 from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, emit_undescribed, is_ambiguous
-from readers.formats.source import HandleSource, KeyBounds, Selection, Source, StateName, checked_bounds
+from readers.formats.source import (
+    HandleSource,
+    KeyBounds,
+    KeyReader,
+    Selection,
+    Source,
+    StateName,
+    checked_bounds,
+)
 from readers.keygroups import key_group_bytes
 from readers.schemas import UNDECODED
 from readers.serializers.primitives import VoidNamespaceSerializer
@@ -237,6 +245,21 @@ class CompositeSource(Source):
     def key_bounds(self, state: StateName) -> KeyBounds | None:
         return composite_key_bounds(self.entries[state], self.max_parallelism)
 
+    def key_offset(self, state: StateName) -> int:
+        """Return how many bytes stand before the key in the composite keys of a state."""
+        timestamp = _TIMESTAMP_BYTES if self.entries[state].kind is StateKind.TIMER else 0
+        return key_group_bytes(self.max_parallelism) + timestamp
+
+    def key_reader(self, state: StateName) -> KeyReader | None:
+        entry = self.entries[state]
+        if entry.key is None or entry.is_raw("key"):
+            return None
+        layout = EntryLayout(self.columns(entry), frozenset({"key"}))
+        decoder = layout.decoder(
+            lambda program, columns: emit_key_alone(program, columns, entry, self.max_parallelism)
+        )
+        return lambda page: ((batch.page, batch.arrays[0]) for batch in decoder.decode(page))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FilesSource(HandleSource, CompositeSource):
@@ -255,13 +278,3 @@ class ComposedSource(CompositeSource):
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         return iter(())
-
-    def keys(self, state: StateName, page: Page) -> Iterator[tuple[Page, pa.Array]]:
-        """Yield entries of a state with their keys alone: values are not looked at."""
-        entry = self.entries[state]
-        layout = EntryLayout(self.columns(entry), frozenset({"key"}))
-        decoder = layout.decoder(
-            lambda program, columns: emit_key_alone(program, columns, entry, self.max_parallelism)
-        )
-        for batch in decoder.decode(page):
-            yield batch.page, batch.arrays[0]

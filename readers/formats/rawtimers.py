@@ -47,6 +47,8 @@ from readers.storage.filesystems import Stream
 
 MAGIC = bytes.fromhex("F1CD859F")
 _UNVERSIONED, _VERSION_1, _VERSION_2 = 0, 1, 2
+EVENT_TIMERS = "_timer_state/event_"
+PROCESSING_TIMERS = "_timer_state/processing_"
 _MAX_SERVICES = 1024  # of what is taken for timers without a magic number: more are some other raw state
 _NO_SERVICES = frozenset(
     prefix + bytes(4) for prefix in (b"", *(MAGIC + bytes([0, 0, 0, version]) for version in (1, 2)))
@@ -62,6 +64,7 @@ class RawTimers:
         domain: `EVENT` or `PROCESSING`.
         entry: the serializers.
         starts, ends: the bounds of the timers, int64 (timers, 1).
+        position: of the number of timers, an i4 before them.
     """
 
     service: str
@@ -69,6 +72,13 @@ class RawTimers:
     entry: Entry
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
+    position: int
+
+    @property
+    def state(self) -> StateName:
+        """The state that they belong to."""
+        prefix = EVENT_TIMERS if self.domain == "EVENT" else PROCESSING_TIMERS
+        return StateName(name=prefix + self.service, timers=True)
 
 
 def is_raw_timers(data: NDArray[np.uint8], position: int) -> bool:
@@ -110,10 +120,13 @@ def read_raw_timers(data: NDArray[np.uint8], position: int, limit: int, path: st
         entry = Entry(kind=StateKind.TIMER, key=key, namespace=namespace)
         walked = walker(partial(emit_raw_timer, layout=EntryLayout({}), entry=entry))
         for domain in ("EVENT", "PROCESSING"):
+            position = cursor.position
             count = cursor.count("timers")
             starts, ends = walked.measure(data, cursor.position, limit, count, path)
             cursor.position = int(ends[-1, 0]) if count else cursor.position
-            yield RawTimers(service=service, domain=domain, entry=entry, starts=starts, ends=ends)
+            yield RawTimers(
+                service=service, domain=domain, entry=entry, starts=starts, ends=ends, position=position
+            )
     if cursor.remaining:
         raise cursor.corrupt(f"expected the end of the timers, found {cursor.remaining} bytes more")
 
@@ -183,9 +196,24 @@ _SERIALIZERS: dict[int, Callable[[Cursor], tuple[Serializer, Serializer]]] = {
 }
 
 
-EVENT_TIMERS = "_timer_state/event_"
-PROCESSING_TIMERS = "_timer_state/processing_"
 ABSENT = -1  # the offset of a key group without raw state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawBody:
+    """The raw timers of a key group.
+
+    Attributes:
+        key_group: the key group.
+        data, start, end: where its bytes are in a buffer.
+        timers: of each service and time domain, in the order of the bytes.
+    """
+
+    key_group: int
+    data: NDArray[np.uint8]
+    start: int
+    end: int
+    timers: tuple[RawTimers, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -215,7 +243,7 @@ class RawTimerSource(Source):
         spans = stream.spans([region[1:] for region in regions])
         for (_, start, end), data in zip(regions, spans, strict=True):
             for timers in read_raw_timers(data, start, end, stream.path):
-                entries.setdefault(_timer_state(timers), timers.entry)
+                entries.setdefault(timers.state, timers.entry)
         return cls(
             subtask=subtask,
             path=stream.path,
@@ -236,14 +264,28 @@ class RawTimerSource(Source):
         emit_raw_timer(program, layout, entry)
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
+        for body in self.bodies(selection):
+            for timers in body.timers:
+                if timers.state == state and len(timers.starts):
+                    yield self.page(body, timers)
+
+    def bodies(self, selection: Selection) -> Iterator[RawBody]:
+        """Yield the timers of each selected key group.
+
+        Raises:
+            ReaderError: the stream contradicts its format.
+        """
         regions = regions_of(self.handle, self.stream, absent=ABSENT)
         wanted = [region for region in regions if selection.wants(region[0])]
         spans = self.stream.spans([region[1:] for region in wanted])
         for (key_group, start, end), data in zip(wanted, spans, strict=True):
             selection.account(end - start)
-            for timers in read_raw_timers(data, start, end, self.path):
-                if _timer_state(timers) == state and len(timers.starts):
-                    yield Page.of(data, (timers.starts, timers.ends), key_group, self.subtask, self.path)
+            timers = tuple(read_raw_timers(data, start, end, self.path))
+            yield RawBody(key_group=key_group, data=data, start=start, end=end, timers=timers)
+
+    def page(self, body: RawBody, timers: RawTimers) -> Page:
+        """Return timers of a key group as a page."""
+        return Page.of(body.data, (timers.starts, timers.ends), body.key_group, self.subtask, self.path)
 
     def own_size(self, state: StateName, share: float) -> StateSize:
         if self.stream.is_remote:
@@ -280,8 +322,3 @@ class RawKeyedOpener(Opener[KeyGroupsStateHandle]):
 
 def _is_without_timers(stream: Stream, start: int, end: int) -> bool:
     return is_no_timers(stream.span(start, end), start, end)
-
-
-def _timer_state(timers: RawTimers) -> StateName:
-    prefix = EVENT_TIMERS if timers.domain == "EVENT" else PROCESSING_TIMERS
-    return StateName(name=prefix + timers.service, timers=True)

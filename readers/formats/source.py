@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from readers.decode.decoder import Page
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, ReaderError
-from readers.formats.entry import Entry, EntryLayout
+from readers.formats.entry import Entry, EntryLayout, column_type
 from readers.headers import StoredHeader
 from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
 from readers.serializers.base import Serializer
@@ -27,6 +27,10 @@ from readers.storage.location import SavepointLocation
 
 KeyBounds = Callable[[Page], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Returns where the key of each entry of a page begins and ends in its buffer: two int64 arrays of its length."""
+
+
+KeyReader = Callable[[Page], Iterator[tuple[Page, pa.Array]]]
+"""Yields the entries of a page, some at a time, with their keys."""
 
 
 def checked_bounds(
@@ -419,6 +423,26 @@ class Source(ABC):
         states of an operator.
         """
         return None
+
+    def key_reader(self, state: StateName) -> KeyReader | None:
+        """Return what reads the keys of entries alone; None if the end of a key is not known.
+
+        It belongs to one thread, and raises ReaderError where bytes contradict the format.
+        """
+        entry, bounds = self.entries[state], self.key_bounds(state)
+        if bounds is None:
+            return None
+        layout = EntryLayout({"key": column_type(entry, "key")})
+        decoder = layout.decoder(lambda program, columns: columns.emit(program, entry, "key"))
+
+        def keys(page: Page) -> Iterator[tuple[Page, pa.Array]]:
+            starts, ends = bounds(page)
+            done = 0
+            for batch in decoder.decode(replace(page, starts=starts[:, None], ends=ends[:, None])):
+                yield page.slice(done, done + len(batch.page)), batch.arrays[0]
+                done += len(batch.page)
+
+        return keys
 
     def plain_bytes(self, state: StateName) -> int | None:
         """Return the bytes of all keys and values in its files, those that count no more among them; None if not recorded."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
 from readers.decode.loads import load_i8, load_le_i4, load_le_i8, load_u1, store_1, store_8
-from readers.formats.rocksdb.sst.words import multiply_fold, shift_right, wrapping_product, wrapping_sum
+from readers.formats.rocksdb.sst.words import hash_bytes, shift_right, wrapping_sum
 
 CODE = 0
 ENTRIES = 1
@@ -43,27 +43,7 @@ _LEAST_SLOTS = 1 << 10
 _LEAST_MEMORY = 1 << 14
 # Other keys that stand in the way: more of them come from hostile keys only, and would cost time without bound.
 _MOST_TRIES = 1 << 10
-# The primes of XXH3, as signed words.
-_PRIME_1 = -7046029288634856825
-_PRIME_2 = -4417276706812531889
-_PRIME_3 = 1609587929392839161
-
-
-@subroutine
-def _hash(address: int, length: int) -> int:
-    """Return a hash of bytes that is never 0."""
-    code = multiply_fold(wrapping_sum(length, _PRIME_3), _PRIME_1)
-    index = 0
-    while index + 8 <= length:
-        code = multiply_fold(code ^ load_i8(address, index), wrapping_sum(_PRIME_2, code))
-        index += 8
-    word = 0
-    while index < length:
-        word = word << 8 | load_u1(address, index)
-        index += 1
-    code = wrapping_product(multiply_fold(code ^ word, _PRIME_2), _PRIME_1)
-    code ^= shift_right(code, 32)
-    return code if code != 0 else 1
+_SEED = 1609587929392839161  # a prime of XXH3
 
 
 @subroutine
@@ -139,7 +119,7 @@ def add_entries(
     while index < count:
         key = data + load_le_i8(starts, index * 8)
         length = load_le_i8(ends, index * 8) - load_le_i8(starts, index * 8)
-        code = _hash(key, length)
+        code = hash_bytes(key, length, _SEED)
         # The high bits choose the part, the low ones the slot.
         if parts > 1 and (shift_right(code, 40) & (parts - 1)) != part:
             index += 1
@@ -176,7 +156,7 @@ def mark_entries(
     while index < count:
         key = data + load_le_i8(starts, index * 8)
         length = load_le_i8(ends, index * 8) - load_le_i8(starts, index * 8)
-        slot = _place(slots, slot_count, memory, _hash(key, length), key, length)
+        slot = _place(slots, slot_count, memory, hash_bytes(key, length, _SEED), key, length)
         if slot >= 0 and load_le_i8(slot, CODE * 8) != 0:
             store_8(slot, SEEN * 8, 1)
         index += 1

@@ -115,6 +115,11 @@ TASKS: dict[str, RegisteredTask] = {
     "lookup": RegisteredTask(
         "service.tasks.lookup.lookup", "Show all states and timers of one key.", tool="lookup_key"
     ),
+    "sample": RegisteredTask(
+        "service.tasks.copies.sample.sample",
+        "Copy a savepoint with some of its keys, in every state.",
+        {HTTP: "it reads lists of keys on the machine that runs it", MCP: _NEVER_WRITES},
+    ),
     "savepoint": RegisteredTask(
         "service.tasks.jobs.savepoint",
         "Let a running Flink take a savepoint of a job.",

@@ -16,7 +16,7 @@ BY_PATH = {"database", "before", "after"}
 
 
 @pytest.mark.parametrize(
-    "task", ["bisect", "check", "convert", "create", "diff", "export", "history", "write", "xray"]
+    "task", ["bisect", "check", "convert", "create", "diff", "export", "history", "sample", "write", "xray"]
 )
 def test_a_function_has_the_options_of_its_request(task: str) -> None:
     given = dict(inspect.signature(getattr(savepointdb, task)).parameters)

@@ -135,11 +135,14 @@ def test_every_door_creates_the_same_savepoint(
     assert [target is None for target in targets] == [dry_run] * 3
 
 
-@pytest.mark.parametrize("task", ["write", "create", "convert"])
+@pytest.mark.parametrize("task", ["write", "create", "convert", "sample"])
 def test_every_door_wants_a_target(writing_doors: dict[str, Door], task: str) -> None:
-    options: dict[str, Any] = {"convert": {}, "create": {"sql": CREATED, "flink": "2.3"}}.get(
-        task, {"sql": CHANGE}
-    )
+    own: dict[str, dict[str, Any]] = {
+        "convert": {},
+        "create": {"sql": CREATED, "flink": "2.3"},
+        "sample": {"fraction": 0.5},
+    }
+    options = own.get(task, {"sql": CHANGE})
     told = told_by(writing_doors, task, target=None, **options)
 
     assert {one.code for name, one in told.items() if name != "cli"} == {"INVALID_REQUEST"}
@@ -165,6 +168,22 @@ def test_every_door_converts_the_same(
     assert told["cli"] == told["python"]
     assert [one["state_name"] for one in told["cli"]["converted"]] == ["s"]
     assert [target is None for target in targets] == [bool(options)] * 2
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["written", "dry run"])
+def test_every_door_takes_the_same_sample(doors: dict[str, Door], tmp_path: Path, dry_run: bool) -> None:
+    told = {
+        door.name: door.run(
+            "sample", CANONICAL, target=tmp_path / door.name, fraction=0.1, parallelism=1, dry_run=dry_run
+        ).outcome
+        for door in tellers(doors, "sample")
+    }
+
+    targets = [one.pop("target") for one in told.values()]
+    assert list(told) == ["cli", "python"]
+    assert told["cli"] == told["python"]
+    assert 0 < told["cli"]["entries"] < 200
+    assert [target is None for target in targets] == [dry_run] * 2
 
 
 @pytest.mark.parametrize(

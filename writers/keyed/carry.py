@@ -53,6 +53,7 @@ from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableVa
 from writers.evolution import StateAlteration, TypeChange, retyped
 from writers.headers import RegisteredState, registered_state, write_keyed_header
 from writers.keyed.assembly import AddedState, EntrySegments
+from writers.keyed.sampling import KeyChoice, KeyFilter
 
 _SEGMENTS = 2
 _DELIMITER = b","  # between the elements of a list
@@ -202,11 +203,15 @@ class Carrier(ABC):
         source: the source.
         header: its header.
         max_parallelism: number of key groups of the operator.
+        keep: which keys are carried; None for all.
     """
 
-    def __init__(self, source: Source, header: StoredHeader, max_parallelism: int) -> None:
+    def __init__(
+        self, source: Source, header: StoredHeader, max_parallelism: int, keep: KeyChoice | None = None
+    ) -> None:
         self._source = source
         self._names = state_names(header)
+        self._filters = {} if keep is None else {name: KeyFilter(source, name, keep) for name in self._names}
         self._composers = (
             {} if source.is_composite else dict(_composers(source, self._names, max_parallelism))
         )
@@ -226,6 +231,8 @@ class Carrier(ABC):
         """Yield the entries of a state, by its id."""
         name = self._names[state]
         pages = self._source.pages(name, selection)
+        if name in self._filters:
+            pages = self._filters[name].kept(pages)
         composer = self._composers.get(name)
         return pages if composer is None else composer.composed(pages)
 
@@ -233,8 +240,10 @@ class Carrier(ABC):
 class SideBySide(Carrier):
     """Reads all states at the same time, each from the first key group to the last, in the order of the source."""
 
-    def __init__(self, source: Source, header: StoredHeader, max_parallelism: int) -> None:
-        super().__init__(source, header, max_parallelism)
+    def __init__(
+        self, source: Source, header: StoredHeader, max_parallelism: int, keep: KeyChoice | None = None
+    ) -> None:
+        super().__init__(source, header, max_parallelism, keep)
         self._order = (
             [group for group, _ in source.key_group_bytes(self._names[0]) or ()] if self._names else []
         )
@@ -295,13 +304,15 @@ class _StatePages:
                 return
 
 
-def carrier_of(source: Source, header: StoredHeader, max_parallelism: int) -> Carrier:
-    """Return the carrier of a source."""
+def carrier_of(
+    source: Source, header: StoredHeader, max_parallelism: int, keep: KeyChoice | None = None
+) -> Carrier:
+    """Return the carrier of a source, for all keys or for those that stay."""
     # A changelog yields the key groups of its base first, and then those that only changes have.
     is_ordered = source.backend in {"rocksdb", "hashmap"}
     is_small = len(state_names(header)) <= _MOST_SIDE_BY_SIDE or source.size_bytes <= _LARGE_SOURCE_BYTES
     carrier = SideBySide if is_ordered and is_small else GroupByGroup
-    return carrier(source, header, max_parallelism)
+    return carrier(source, header, max_parallelism, keep)
 
 
 def composed_part(source: Source, name: StateName, max_parallelism: int) -> StatePart:

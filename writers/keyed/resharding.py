@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers import (
-    ComposedSource,
     Page,
     Source,
     StateName,
@@ -52,6 +51,7 @@ from writers.keyed.assembly import (
     made_file,
 )
 from writers.keyed.carry import carrier_of, composed_part, key_block, state_names
+from writers.keyed.sampling import KeyChoice
 from writers.target import JoinedTarget, TargetPart
 
 MOST_KEY_GROUPS = 1 << 15  # Flink: KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM
@@ -122,6 +122,8 @@ class Resharding:
         sources: the keyed state of its subtasks, each with its header.
         old: the key groups and subtasks of the source.
         new: those of the new savepoint.
+        keep: which keys stay; None for all.
+        dropped: states that go.
 
     Attributes:
         header: of the file of each new subtask.
@@ -132,9 +134,15 @@ class Resharding:
     """
 
     def __init__(
-        self, sources: Sequence[tuple[Source, StoredHeader]], old: SubtaskRanges, new: SubtaskRanges
+        self,
+        sources: Sequence[tuple[Source, StoredHeader]],
+        old: SubtaskRanges,
+        new: SubtaskRanges,
+        keep: KeyChoice | None = None,
+        dropped: frozenset[StateName] = frozenset(),
     ) -> None:
         self._sources = sources
+        self._keep = keep
         self._old, self._new = old, new
         states: dict[StateName, RegisteredState] = {}
         first = sources[0][1]
@@ -151,9 +159,16 @@ class Resharding:
                     "classes that another does not"
                 )
         # A subtask registers some states only when it needs them.
+        for name in dropped:
+            states.pop(name, None)
         self._names = list(states)
         self.compressed = first.header.compressed
         self.header = write_keyed_header(key_block(first), list(states.values()), compressed=self.compressed)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no state stays."""
+        return not self._names
 
     @cached_property
     def _first_groups(self) -> NDArray[np.int64]:
@@ -179,7 +194,7 @@ class Resharding:
     @cached_property
     def dealers(self) -> tuple[Dealer, ...]:
         """The work of each old subtask."""
-        facts = self._names, self._first_groups, self._old, self._new
+        facts = self._names, self._first_groups, self._old, self._new, self._keep
         return tuple(Dealer(source, header, *facts) for source, header in self._sources)
 
     @cached_property
@@ -211,6 +226,7 @@ class Dealer(Work):
         names: the states in the order of their ids in the new header.
         first_groups: the first key group of each file of the spool.
         old, new: the key groups and subtasks.
+        keep: which keys stay; None for all.
     """
 
     source: Source
@@ -219,6 +235,7 @@ class Dealer(Work):
     first_groups: NDArray[np.int64]
     old: SubtaskRanges
     new: SubtaskRanges
+    keep: KeyChoice | None
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number of the file of the spool that gets some entries, with a block of them.
@@ -227,11 +244,11 @@ class Dealer(Work):
             RefusedEditError: a key's hash code is not known, or it is not what the source says.
         """
         own = state_names(self.header)
-        ids = [self.names.index(name) for name in own]
-        carrier = carrier_of(self.source, self.header, self.old.max_parallelism)
+        ids = {own.index(name): number for number, name in enumerate(self.names) if name in own}
+        carrier = carrier_of(self.source, self.header, self.old.max_parallelism, self.keep)
         for group in carrier.groups:
             for state, pages in carrier.states(group):
-                for page in pages:
+                for page in pages if state in ids else ():
                     for some, groups in self._resharded(own[state], page):
                         yield from self._divided(replace(some, key_groups=groups), ids[state])
 
@@ -251,8 +268,9 @@ class Dealer(Work):
             raise RefusedEditError(
                 f"{name.name}: expected keys whose hash codes in Java are known, found {serializer.type_name}"
             )
-        assert isinstance(part.source, ComposedSource)
-        for some, keys in part.source.keys(name, page):
+        read_keys = part.source.key_reader(name)
+        assert read_keys is not None
+        for some, keys in read_keys(page):
             known = key_groups_of(serializer, keys, self.old.max_parallelism)
             wrong = np.flatnonzero(known != some.key_groups)
             if len(wrong):

@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from readers import (
     Operator,
     Page,
+    RawTimerSource,
     SavepointLocation,
     Selection,
     Source,
+    StateKind,
     StateName,
     StateRun,
     StoredGroup,
@@ -35,7 +37,14 @@ from readers import (
 )
 from readers import metadata as model
 from writers.changes import StateChanges
-from writers.edits import Create, DeferredKeyedState, Edit, KeyedStateMaker, find_operator, with_operator
+from writers.edits import (
+    Create,
+    DeferredKeyedState,
+    Edit,
+    KeyedStateMaker,
+    find_operator,
+    with_operator,
+)
 from writers.errors import RefusedEditError, RestoreWarning
 from writers.evolution import StateAlteration
 from writers.keyed.assembly import (
@@ -65,12 +74,14 @@ from writers.keyed.resharding import (
     SubtaskRanges,
     check_new_subtasks,
 )
+from writers.keyed.sampling import KeyChoice, kept_raw_timers, raw_key_groups, raw_key_groups_of
 from writers.keyed.values import editor_of
 from writers.keyed.windows import LateState, WindowWatch, late_states
 
 # A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
 _MOST_WASTE = 1 / 8
 _PIECE_BYTES = 4 << 20
+_DROPPED = StateAlteration(dropped=True)
 # Flink: ForStSyncKeyedStateBackendBuilder#getForStDBRestoreOperation, "Not support restoring yet for ForStStateBackend".
 _NOT_FOR_FORST = (
     "ForSt does not restore what is written here: restore the job with the rocksdb backend, or with hashmap once every operator "
@@ -89,6 +100,7 @@ class RewriteKeyedState(Edit):
         added: states that it gets.
         max_parallelism: the new number of key groups; None for that of the source.
         parallelism: the new number of subtasks; None for that of the source.
+        keep: which keys stay, in every state and timer; None for all.
     """
 
     operator: Operator
@@ -97,6 +109,7 @@ class RewriteKeyedState(Edit):
     added: tuple[AddedState, ...] = ()
     max_parallelism: int | None = None
     parallelism: int | None = None
+    keep: KeyChoice | None = None
 
     def merged(self, other: RewriteKeyedState) -> RewriteKeyedState:
         """Return both edits of one operator as one."""
@@ -107,13 +120,14 @@ class RewriteKeyedState(Edit):
             added=(*self.added, *other.added),
             max_parallelism=other.max_parallelism or self.max_parallelism,
             parallelism=other.parallelism or self.parallelism,
+            keep=other.keep or self.keep,
         )
 
     def applied(
         self, metadata: model.SavepointMetadata, source: SavepointLocation
     ) -> model.SavepointMetadata:
         found = find_operator(metadata, self.operator.operator_id)
-        operator = self._without_repeated_timers(found)
+        operator = self._with_kept_timers(self._without_repeated_timers(found))
         for unread in self.operator.unread:
             if is_keyed(unread.family):
                 raise RefusedEditError(
@@ -142,6 +156,34 @@ class RewriteKeyedState(Edit):
         )
         return replace(operator, subtasks=subtasks)
 
+    def _with_kept_timers(self, operator: model.OperatorState) -> model.OperatorState:
+        """Return the operator with the raw timers of the keys that stay.
+
+        Raises:
+            RefusedEditError: it has other raw keyed state, whose keys are not known.
+        """
+        if self.keep is None:
+            return operator
+        sources = {one.subtask: one for one in self.operator.sources if isinstance(one, RawTimerSource)}
+        return replace(operator, subtasks=tuple(self._kept_timers(one, sources) for one in operator.subtasks))
+
+    def _kept_timers(
+        self, subtask: model.SubtaskState, sources: Mapping[int, RawTimerSource]
+    ) -> model.SubtaskState:
+        handle = subtask.raw_keyed_state
+        if handle is None or self.keep is None:
+            return subtask
+        source = sources.get(subtask.index)
+        if source is None or not isinstance(handle, model.KeyGroupsStateHandle):
+            if any(_is_raw(one) and one.subtask == subtask.index for one in self.operator.sources):
+                raise RefusedEditError(
+                    f"{_shown(self.operator)} has raw keyed state that it wrote itself, whose keys are not known: drop the operator"
+                )
+            # It has no timer.
+            return replace(subtask, raw_keyed_state=None)
+        kept = dict(kept_raw_timers(source, self.keep))
+        return replace(subtask, raw_keyed_state=raw_key_groups(kept, handle.key_group_range))
+
     @property
     def warnings(self) -> tuple[RestoreWarning, ...]:
         if all(source.backend != "forst" for source in self.operator.sources):
@@ -168,12 +210,13 @@ class RewriteKeyedState(Edit):
         if all(state is None for state in altered.ids):
             return replace(subtask, managed_keyed_state=self._added_alone(subtask))
         maker = _SubtaskMaker(
-            source, header, altered, added, location, self.changes, self.alterations, groups, most
+            source, header, altered, added, location, self.changes, self.alterations, groups, most, self.keep
         )
         if (
             isinstance(handle, model.KeyGroupsStateHandle)
             and source.stored_groups() is not None
             and not maker.touched
+            and self.keep is None
             and altered.data == header.data
         ):
             return replace(subtask, managed_keyed_state=canonical_handle(handle))
@@ -243,7 +286,8 @@ class RewriteKeyedState(Edit):
         """
         old = SubtaskRanges(max(operator.max_parallelism, 1), operator.parallelism)
         new = SubtaskRanges(self.max_parallelism or old.max_parallelism, self.parallelism or old.parallelism)
-        if self.changes or self.alterations or self.added:
+        dropped = frozenset(name for name, one in self.alterations.items() if one == _DROPPED)
+        if self.changes or self.added or len(dropped) < len(self.alterations):
             raise RefusedEditError(
                 f"{_shown(self.operator)} gets other key groups or subtasks: change its states in a script of its own"
             )
@@ -257,6 +301,7 @@ class RewriteKeyedState(Edit):
         if operator.fully_finished:
             raise RefusedEditError(f"{_shown(self.operator)} had finished: it has no state to deal out")
         others = {one.index: replace(one, managed_keyed_state=None) for one in operator.subtasks}
+        timers = {} if self.keep is None else dict(self._dealt_timers(others, new))
         for index, subtask in others.items():
             if subtask.raw_keyed_state is not None:
                 raise RefusedEditError(
@@ -268,7 +313,9 @@ class RewriteKeyedState(Edit):
                     f"found {new.parallelism}"
                 )
         found = [(one, check_carried(one, one.stored_header())) for one in sources if one is not None]
-        resharding = Resharding(found, old, new) if found else None
+        resharding = Resharding(found, old, new, self.keep, dropped) if found else None
+        if resharding is not None and resharding.is_empty:
+            resharding = None
         subtasks = []
         for index in range(new.parallelism):
             kept = others.get(index)
@@ -276,6 +323,8 @@ class RewriteKeyedState(Edit):
                 maker = ReshardedMaker(resharding=resharding, groups=new.of(index))
                 handle = DeferredKeyedState(key_group_range=maker.groups, maker=maker)
                 kept = replace(kept or model.SubtaskState(index=index), managed_keyed_state=handle)
+            if index in timers:
+                kept = replace(kept or model.SubtaskState(index=index), raw_keyed_state=timers[index])
             if kept is not None:
                 subtasks.append(kept)
         return replace(
@@ -284,6 +333,19 @@ class RewriteKeyedState(Edit):
             max_parallelism=new.max_parallelism,
             subtasks=tuple(subtasks),
         )
+
+    def _dealt_timers(
+        self, subtasks: dict[int, model.SubtaskState], new: SubtaskRanges
+    ) -> Iterator[tuple[int, model.KeyGroupsStateHandle]]:
+        """Take the raw timers of the keys that stay out of subtasks; yield each new subtask with those of its key groups."""
+        kept: dict[int, bytes] = {}
+        for index, subtask in subtasks.items():
+            handle = subtask.raw_keyed_state
+            if isinstance(handle, model.KeyGroupsStateHandle):
+                kept |= raw_key_groups_of(handle)
+                subtasks[index] = replace(subtask, raw_keyed_state=None)
+        for index in range(new.parallelism if kept else 0):
+            yield index, raw_key_groups(kept, new.of(index))
 
     def _check_states(self) -> None:
         known = {name for source in self.operator.sources for name in source.entries}
@@ -344,6 +406,7 @@ class _SubtaskMaker(KeyedStateMaker):
     alterations: Mapping[StateName, StateAlteration]
     groups: model.KeyGroupRange
     max_parallelism: int
+    keep: KeyChoice | None
     noticed: list[RestoreWarning] = field(default_factory=list)
 
     @property
@@ -414,7 +477,7 @@ class _SubtaskFile:
     def write(self) -> NDArray[np.int64]:
         """Write all of it; return the position of each key group."""
         stored = self._maker.source.stored_groups()
-        if stored is None:
+        if stored is None or self._maker.keep is not None:
             self._write_anew()
         else:
             self._write_stored(stored)
@@ -431,7 +494,8 @@ class _SubtaskFile:
 
     def _write_anew(self) -> None:
         self._file.write(self._maker.altered.data)
-        carrier = carrier_of(self._maker.source, self._maker.header, self._maker.max_parallelism)
+        maker = self._maker
+        carrier = carrier_of(maker.source, maker.header, maker.max_parallelism, maker.keep)
         left = set(self._maker.touched)
         for group in carrier.groups:
             self._assembler.begin()
@@ -560,6 +624,10 @@ def _runs(
             groups, behind = [*groups, group], end
     if groups:
         yield groups, first, behind
+
+
+def _is_raw(source: Source) -> bool:
+    return any(entry.kind is StateKind.RAW_KEYED for entry in source.entries.values())
 
 
 def _shown(operator: Operator) -> str:

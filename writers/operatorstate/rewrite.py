@@ -3,6 +3,7 @@
 RewriteOperatorState  the changed states of the operator
 SetOffsets            positions of sources: numbers in elements; everything else keeps its bytes
 AlterOperatorStates   states that go, become empty, or get other names
+GatherOperatorState   all subtasks' states in fewer subtasks
 
 The stream of a subtask is its header and then elements, each at an offset of the handle. Where states go or get other names the header
 is written anew, the elements of the states that stay are copied as bytes, and their offsets move.
@@ -10,7 +11,7 @@ is written anew, the elements of the states that stay are copied as bytes, and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from readers import (
     ConnectorSource,
     OffsetPlace,
     Operator,
+    OperatorHeader,
     OperatorSource,
     SavepointLocation,
     Selection,
@@ -277,15 +279,7 @@ class AlterOperatorStates(Edit):
     def _altered(
         self, handle: OperatorStreamStateHandle, source: SavepointLocation
     ) -> OperatorStreamStateHandle | None:
-        with source.open_stream(handle.delegate) as stream:
-            check_stream_size(stream.size_bytes)
-            header = operator_header_of(stream, handle)
-            data = bytes(stream.view(0, stream.size_bytes))
-        if header.version not in OPERATOR_VERSIONS:
-            raise UnwritableError(
-                f"expected operator state of Flink 1.8 or later, found its header in version {header.version}: "
-                "let a later Flink take a new savepoint"
-            )
+        header, data = _read(handle, source)
         for state in header.operator_states:
             if state.name in self._touched:
                 check_no_sink(state.name, state.serializers.values())
@@ -313,26 +307,14 @@ class AlterOperatorStates(Edit):
         self, handle: OperatorStreamStateHandle, head: bytes, data: bytes, *, is_compressed: bool
     ) -> OperatorStreamStateHandle:
         """Return a handle of the header and the elements that stay."""
-        # An element ends where the next one begins, of whichever state.
-        begins = np.unique(np.concatenate([*(info.offsets for info in handle.state_meta_infos), [len(data)]]))
         output, infos = bytearray(head), []
-        # Elements without bytes share their offset with the next one.
-        placed: dict[int, int] = {}
+        copied = _CopiedElements(handle, data, output)
         for info in handle.state_meta_infos:
             if info.name in self.dropped:
                 continue
             offsets = []
             if info.name not in self.truncated:
-                for begin in info.offsets.tolist():
-                    if not 0 <= begin <= len(data):
-                        raise UnwritableError(
-                            f"expected an element of {info.name} within {len(data)} bytes, found one at {begin}"
-                        )
-                    end = int(begins[min(np.searchsorted(begins, begin, side="right"), len(begins) - 1)])
-                    if begin not in placed:
-                        placed[begin] = len(output)
-                        output += data[begin:end]
-                    offsets.append(placed[begin])
+                offsets = copied.of(info)
             elif info.distribution_mode is Mode.BROADCAST:
                 offsets.append(len(output))
                 output += framed(_NO_ENTRIES) if is_compressed else _NO_ENTRIES
@@ -340,7 +322,165 @@ class AlterOperatorStates(Edit):
         return new_handle(infos, bytes(output))
 
 
+class _CopiedElements:
+    """Copies elements of one stream behind others.
+
+    Args:
+        handle: says where they are.
+        data: the stream.
+        output: takes them.
+    """
+
+    def __init__(self, handle: OperatorStreamStateHandle, data: bytes, output: bytearray) -> None:
+        self._data, self._output = data, output
+        # An element ends where the next one begins, of whichever state.
+        offsets = (info.offsets for info in handle.state_meta_infos)
+        self._begins = np.unique(np.concatenate([*offsets, [len(data)]]))
+        # Elements without bytes share their offset with the next one.
+        self._placed: dict[int, int] = {}
+
+    def of(self, info: StateMetaInfo) -> list[int]:
+        """Copy the elements of a state; return their new offsets.
+
+        Raises:
+            UnwritableError: one is outside of the stream.
+        """
+        offsets, begins = [], self._begins
+        for begin in info.offsets.tolist():
+            if not 0 <= begin <= len(self._data):
+                raise UnwritableError(
+                    f"expected an element of {info.name} within {len(self._data)} bytes, found one at {begin}"
+                )
+            end = int(begins[min(np.searchsorted(begins, begin, side="right"), len(begins) - 1)])
+            if begin not in self._placed:
+                self._placed[begin] = len(self._output)
+                self._output += self._data[begin:end]
+            offsets.append(self._placed[begin])
+        return offsets
+
+
 def _info(info: StateMetaInfo, name: str, offsets: list[int]) -> StateMetaInfo:
     found = np.array(offsets, dtype=np.int64)
     found.flags.writeable = False
     return replace(info, name=name, offsets=found)
+
+
+def _read(handle: OperatorStreamStateHandle, source: SavepointLocation) -> tuple[OperatorHeader, bytes]:
+    """Return the header of a stream, and all of its bytes.
+
+    Raises:
+        UnwritableError: an older Flink wrote it.
+        RefusedEditError: there is more than memory should hold.
+        ReaderError: the stream contradicts its format.
+    """
+    with source.open_stream(handle.delegate) as stream:
+        check_stream_size(stream.size_bytes)
+        header = operator_header_of(stream, handle)
+        data = bytes(stream.view(0, stream.size_bytes))
+    if header.version not in OPERATOR_VERSIONS:
+        raise UnwritableError(
+            f"expected operator state of Flink 1.8 or later, found its header in version {header.version}: "
+            "let a later Flink take a new savepoint"
+        )
+    return header, data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherOperatorState(Edit):
+    """Gather the operator state of all subtasks in the first ones: Flink deals it out anew when it restores.
+
+    Lists and raw state get the elements of all subtasks; of a broadcast state, of which each subtask has a copy, one is left.
+
+    Attributes:
+        operator_id: whose state.
+        parallelism: how many subtasks have it then.
+    """
+
+    operator_id: str
+    parallelism: int
+
+    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        operator = find_operator(metadata, self.operator_id)
+        left = [
+            replace(one, managed_operator_state=None, raw_operator_state=None) for one in operator.subtasks
+        ]
+        subtasks = {one.index: one for one in left}
+        for first in range(self.parallelism):
+            members = [one for one in operator.subtasks if one.index % self.parallelism == first]
+            managed = _streams(one.managed_operator_state for one in members)
+            raw = _streams(one.raw_operator_state for one in members)
+            if managed or raw:
+                subtasks[first] = replace(
+                    subtasks.get(first, SubtaskState(index=first)),
+                    managed_operator_state=_gathered(managed, source),
+                    raw_operator_state=_gathered_raw(raw, source),
+                )
+        gathered = tuple(subtasks[index] for index in sorted(subtasks))
+        return with_operator(metadata, operator, replace(operator, subtasks=gathered))
+
+
+def _streams(
+    handles: Iterable[OperatorStreamStateHandle | None],
+) -> list[OperatorStreamStateHandle]:
+    """Return the handles that refer to a stream: file merging records others."""
+    return [one for one in handles if one is not None and any(True for _ in one.streams())]
+
+
+def _gathered(
+    handles: Sequence[OperatorStreamStateHandle], source: SavepointLocation
+) -> OperatorStreamStateHandle | None:
+    """Return the handle of the states of several streams.
+
+    Raises:
+        RefusedEditError: they have different types, or there is more than memory should hold.
+    """
+    if len(handles) < 2:
+        return handles[0] if handles else None
+    streams = [_read(handle, source) for handle in handles]
+    check_stream_size(sum(len(data) for _, data in streams))
+    states: dict[str, RegisteredState] = {}
+    broadcast: dict[str, RegisteredState] = {}
+    first, first_data = streams[0]
+    for header, data in streams:
+        for known, found in ((states, header.operator_states), (broadcast, header.broadcast_states)):
+            for state in found:
+                own = registered_state(state, data)
+                if known.setdefault(own.name, own) != own or header.compressed != first.compressed:
+                    raise RefusedEditError(
+                        f"expected the state {own.name} of all subtasks in the same types, found others: keep the parallelism"
+                    )
+    head = write_operator_header(
+        list(states.values()), list(broadcast.values()), version=first.version, compressed=first.compressed
+    )
+    output = bytearray(head + first_data[first.end : first.data_start])
+    infos: dict[str, StateMetaInfo] = {}
+    for handle, (_, data) in zip(handles, streams, strict=True):
+        copied = _CopiedElements(handle, data, output)
+        for info in handle.state_meta_infos:
+            if info.name not in infos or info.distribution_mode is not Mode.BROADCAST:
+                _add(infos, info, copied.of(info))
+    return new_handle(infos.values(), bytes(output))
+
+
+def _gathered_raw(
+    handles: Sequence[OperatorStreamStateHandle], source: SavepointLocation
+) -> OperatorStreamStateHandle | None:
+    """Return the handle of the raw state of several streams, which have no header."""
+    if len(handles) < 2:
+        return handles[0] if handles else None
+    output = bytearray()
+    infos: dict[str, StateMetaInfo] = {}
+    for handle in handles:
+        shift = len(output)
+        with source.open_stream(handle.delegate) as stream:
+            check_stream_size(stream.size_bytes + shift)
+            output += stream.view(0, stream.size_bytes)
+        for info in handle.state_meta_infos:
+            _add(infos, info, (info.offsets + shift).tolist())
+    return new_handle(infos.values(), bytes(output))
+
+
+def _add(infos: dict[str, StateMetaInfo], info: StateMetaInfo, offsets: list[int]) -> None:
+    """Add elements of a state behind those that are known."""
+    known = infos[info.name].offsets.tolist() if info.name in infos else []
+    infos[info.name] = _info(info, info.name, [*known, *offsets])

@@ -1,5 +1,6 @@
 """Use cases that copy a savepoint in another form. The savepoint itself is only read.
 
 convert/  a savepoint of one Flink → one for another
+sample/   a savepoint → one with some of its keys
 export/   tables → Parquet files, tables of Iceberg and Delta
 """

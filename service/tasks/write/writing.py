@@ -12,7 +12,6 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -20,8 +19,9 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from catalog import Catalog, CatalogError, Database, Table
+from catalog import Catalog, Database, Table
 from catalog.catalog import Root
+from catalog.references import SavepointReference
 from doctor import SourceAgainst
 from readers import Savepoint
 from service.base import machine
@@ -32,7 +32,6 @@ from service.base.errors import (
     InvalidRequestError,
     NothingChangesError,
     QueryError,
-    translated,
 )
 from service.query.encode import counted, printable, size_text
 from service.query.engines.engine import Engine, task_folder
@@ -49,7 +48,6 @@ from service.tasks.write.changes import (
     Effect,
     Sample,
     ScriptContext,
-    check_created_classes,
     null_warnings,
 )
 from service.tasks.write.creating import StateCreations
@@ -174,9 +172,6 @@ class Script:
     @property
     def edits(self) -> tuple[Edit, ...]:
         """The edits for the writer, in order."""
-        created = self._made.get(StateCreations)
-        if isinstance(created, StateCreations):
-            check_created_classes(created.types, self.changes(StateAlterations).types())
         found = merged_edits(edit for one in self._changes for edit in one.edits())
         # The uid of a new operator may be that of one that goes, or gets another.
         return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator)))
@@ -184,11 +179,12 @@ class Script:
     @property
     def changes_nothing(self) -> bool:
         """Whether the savepoint stays as it is: rows that were found have the values that the statements give them."""
-        changed = [effect for effect in self._effects if effect.rows]
-        # One statement may take back what another one did.
-        if len(changed) == 1 and changed[0].is_change:
+        if any(effect.is_change for effect in self._effects):
             return False
-        return not any(one.differ for one in self._changes)
+        rows = self.changes(RowChanges)
+        return (
+            not any(True for one in self._changes if one is not rows for _ in one.edits()) and not rows.differ
+        )
 
     @property
     def warnings(self) -> tuple[RestoreWarning, ...]:
@@ -198,7 +194,7 @@ class Script:
             QueryError: a jar says that it does.
             ReaderError: a state that changes cannot be read.
         """
-        changed = null_warnings(self._context.states, self._database)
+        changed = null_warnings(self._context.states, self._database.savepoint)
         return (*changed, *(warning for one in self._changes for warning in one.warnings))
 
     @property
@@ -270,12 +266,7 @@ class Script:
                 if changes.owns(statement.name):
                     effect: Effect = apply(changes, statement)
                     return effect
-        with translated(CatalogError):
-            self._database.table(statement.name)
-        raise InvalidQueryError(
-            f"{statement.name!r} cannot be changed by this statement",
-            hint="it changes the tables of keyed, list, union and broadcast states",
-        )
+        raise InvalidQueryError(f"{statement.name!r} cannot be changed by this statement yet")
 
     def _changed_table(self, name: str) -> Table | None:
         # Those that take a table away come behind those that change its rows.
@@ -545,29 +536,14 @@ class Writing:
         """
         worker = self._context.worker(self._request.engine, self._writer.made_bytes)
         with write_errors():
-            self._write(target, worker)
+            self._engine = written_by(
+                worker, self._writer, target, self._verify, self._database.reference, self._request.engine
+            )
         return self._written(os.fspath(target))
-
-    def _write(self, target: str | os.PathLike[str], worker: Engine | None) -> None:
-        if worker is not None:
-            try:
-                self._writer.write(target, self._verify, partial(self._work, worker))
-            except EngineUnavailableError:
-                # As a query whose request names no engine: this machine does it, from the start.
-                if self._request.engine != AUTO:
-                    raise
-                self._engine = ""
-            else:
-                return
-        self._writer.write(target, self._verify)
 
     def _verify(self, new: Savepoint) -> None:
         self._script.verify(new)
         self._check = checked(new, self._script.against, self._request.flink)
-
-    def _work(self, worker: Engine, parcels: Sequence[bytes]) -> list[bytes]:
-        self._engine = worker.name
-        return worker.work(parcels, self._database.reference.elsewhere())
 
     def _check_changes(self) -> None:
         request = self._request
@@ -583,6 +559,49 @@ class Writing:
                 raise ConflictError(
                     f"expected {rows} rows of {table} to change, found {found}; nothing was written"
                 )
+
+
+def written_by(
+    worker: Engine | None,
+    writer: SavepointWriter,
+    target: str | os.PathLike[str],
+    verify: Callable[[Savepoint], None],
+    source: SavepointReference,
+    wanted: str,
+) -> str:
+    """Write a new savepoint; return the name of the engine that made its state, empty for this process.
+
+    Args:
+        worker: the engine that makes it; None for this process.
+        writer: has the source and the edits.
+        target: see `SavepointWriter.write`.
+        verify: see there.
+        source: names the source in other processes.
+        wanted: the engine that the request names.
+
+    Raises:
+        WriterError, ReaderError: see `SavepointWriter.write`.
+        EngineUnavailableError: of the engine that the request names.
+    """
+    engine = ""
+
+    def work(parcels: Sequence[bytes]) -> list[bytes]:
+        nonlocal engine
+        assert worker is not None
+        engine = worker.name
+        return worker.work(parcels, source.elsewhere())
+
+    if worker is not None:
+        try:
+            writer.write(target, verify, work)
+        except EngineUnavailableError:
+            # As a query whose request names no engine: this machine does it, from the start.
+            if wanted != AUTO:
+                raise
+        else:
+            return engine
+    writer.write(target, verify)
+    return ""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from readers.compiled.routines import Intrinsic, subroutine
-from readers.decode.loads import load_i8, load_le_i8, store_8
+from readers.decode.loads import load_i8, load_le_i8, load_u1, store_8
 
 SLACK_BYTES = 64
 """Bytes behind the capacity of every buffer: whole words are loaded and stored, also where only some of their bytes count."""
@@ -43,6 +43,28 @@ wrapping_product = Intrinsic(lambda ir, builder, left, right: builder.mul(left, 
 
 multiply_fold = Intrinsic(_multiplied_and_folded, 2)
 """Multiplies two unsigned words and XORs the two halves of the product."""
+
+
+# The primes of XXH3, as signed words.
+_PRIME_1 = -7046029288634856825
+_PRIME_2 = -4417276706812531889
+
+
+@subroutine
+def hash_bytes(address: int, length: int, seed: int) -> int:
+    """Return a hash of bytes that is never 0; another one under each seed."""
+    code = multiply_fold(wrapping_sum(length, seed), _PRIME_1)
+    index = 0
+    while index + 8 <= length:
+        code = multiply_fold(code ^ load_i8(address, index), wrapping_sum(_PRIME_2, code))
+        index += 8
+    word = 0
+    while index < length:
+        word = word << 8 | load_u1(address, index)
+        index += 1
+    code = wrapping_product(multiply_fold(code ^ word, _PRIME_2), _PRIME_1)
+    code ^= shift_right(code, 32)
+    return code if code != 0 else 1
 
 
 @subroutine

@@ -1,0 +1,294 @@
+"""Which keys of each operator stay, and what goes by its name → the edits of a sample.
+
+A key is decided on by its text, so that operators with equal keys keep the same ones. Operator state is kept, or goes with `--drop`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from sqlglot.tokenizer_core import TokenType
+
+from catalog import Database, NotAKeyError, parse_key
+from readers import Operator, Savepoint, Selection, StateKind, StateName, is_keyed, source_offsets
+from service.base.errors import InvalidRequestError
+from service.query.sql.text import quoted, tokens_of
+from service.tasks.task import Context
+from writers import (
+    AlterOperatorStates,
+    DropOperator,
+    Edit,
+    FractionOfKeys,
+    GatherOperatorState,
+    KeyChoice,
+    KeyFilter,
+    ListedKeys,
+    RewriteKeyedState,
+    StateAlteration,
+    texts_of,
+)
+
+_HEADER = "key"
+_LATEST = "latest"
+_OPERATOR_STATES = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST, StateKind.BROADCAST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledState:
+    """A keyed state, or timers, in a sample.
+
+    Attributes:
+        operator: the uid, name or id of its operator.
+        state: its name.
+        kind: of the state.
+        entries: how many it has, as its files store them.
+    """
+
+    operator: str
+    state: str
+    kind: str
+    entries: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Dropped:
+    """What goes by its name.
+
+    Attributes:
+        operators: the ids of operators that go.
+        keyed: operator id → states that go.
+        others: operator id → states of the operator itself that go.
+        names: what went, for people.
+    """
+
+    operators: set[str] = field(default_factory=set)
+    keyed: dict[str, set[StateName]] = field(default_factory=dict)
+    others: dict[str, set[str]] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+
+
+def dropped_of(database: Database, names: Iterable[str], offsets: str) -> Dropped:
+    """Return what goes.
+
+    Args:
+        database: the source.
+        names: of operators, and of tables of states.
+        offsets: `latest` if sources go, too.
+
+    Raises:
+        InvalidRequestError: there is nothing of a name, or no source.
+        ReaderError: the savepoint cannot be read.
+    """
+    found, savepoint = Dropped(), database.savepoint
+    tables = {table.name.casefold(): (owner, table) for owner, table in database.state_tables()}
+    for name in names:
+        operators = [one for one in savepoint.operators if one.answers_to(name)]
+        if operators:
+            found.operators |= {one.operator_id for one in operators}
+        elif name.casefold() in tables:
+            _drop_state(found, *tables[name.casefold()])
+        else:
+            raise InvalidRequestError(
+                f"drop: expected an operator, or the table of a state, found none of the name {name!r}"
+            )
+        found.names.append(name)
+    if offsets == _LATEST:
+        sources = source_offsets(savepoint).select(["operator_id", "operator_uid"]).to_pylist()
+        if not sources:
+            raise InvalidRequestError("offsets: expected a source with offsets, found none")
+        for one in sources:
+            if one["operator_id"] not in found.operators:
+                found.operators.add(one["operator_id"])
+                found.names.append(one["operator_uid"] or one["operator_id"])
+    return found
+
+
+def _drop_state(found: Dropped, owner: str, table: Any) -> None:
+    state = table.states[0].state
+    if is_keyed(state.kind) and state.kind is not StateKind.RAW_KEYED:
+        found.keyed.setdefault(owner, set()).add(StateName(name=state.name))
+    elif state.kind in _OPERATOR_STATES:
+        found.others.setdefault(owner, set()).add(state.name)
+    else:
+        raise InvalidRequestError(f"drop: {table.name} goes with its operator only", hint="drop the operator")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which keys are asked for; one of the three.
+
+    Attributes:
+        fraction, seed: a share of all keys.
+        keys: the path of a file with a key on each line.
+        where: `table: condition`, the keys of whose rows are meant.
+    """
+
+    fraction: float | None
+    seed: str
+    keys: str | None
+    where: str | None
+
+
+def choices_of(
+    asked: Asked, database: Database, operators: Sequence[Operator], context: Context
+) -> dict[str, KeyChoice]:
+    """Return which keys of each operator stay, by its id.
+
+    Raises:
+        InvalidRequestError: the file cannot be read, or a key in it is none of any operator.
+        QueryError: the condition means nothing, or fails.
+        ReaderError: the savepoint cannot be read.
+    """
+    ids = [one.operator_id for one in operators]
+    if asked.fraction is not None:
+        return dict.fromkeys(ids, FractionOfKeys(fraction=asked.fraction, seed=asked.seed))
+    if asked.where is not None:
+        return dict.fromkeys(ids, ListedKeys(texts=_keys_where(asked.where, database, context)))
+    assert asked.keys is not None
+    return _listed(list(_keys_in(asked.keys)), operators)
+
+
+def _keys_where(where: str, database: Database, context: Context) -> pa.Array:
+    """Return the texts of the keys of the rows of a table."""
+    table, separator, condition = where.partition(":")
+    if not separator or not table.strip() or not condition.strip():
+        raise InvalidRequestError(
+            f"where: expected a table, a colon and a condition, such as aggregate__account: value.country = 'DE', found {where!r:.100}"
+        )
+    _check_closed(condition)
+    # On a line of its own, so that a comment at its end stays one.
+    sql = f"SELECT DISTINCT key FROM {quoted(database.name)}.{quoted(table.strip())} WHERE ({condition}\n)"
+    found = context.query(sql, max_rows=None)
+    return texts_of(found.column(0).combine_chunks()).drop_null()
+
+
+def _check_closed(condition: str) -> None:
+    """Refuse a condition whose brackets close what it has not opened: it would mean something else in its place.
+
+    Raises:
+        QuerySyntaxError: it is no SQL.
+        InvalidRequestError: it has such a bracket.
+    """
+    depth = 0
+    for token in tokens_of(condition):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth < 0 or token.token_type is TokenType.SEMICOLON:
+            raise InvalidRequestError(f"where: expected one condition, found {condition.strip()!r:.100}")
+
+
+def _keys_in(path: str) -> Iterator[str]:
+    """Yield the first cell of each line of a CSV file; a first line `key` is a header."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            for number, row in enumerate(csv.reader(file)):
+                if row and not (number == 0 and row[0].strip().casefold() == _HEADER):
+                    yield row[0]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidRequestError(f"keys: expected a CSV file of keys, found {path}: {error}") from error
+
+
+def _listed(texts: list[str], operators: Sequence[Operator]) -> dict[str, KeyChoice]:
+    if not texts:
+        raise InvalidRequestError("keys: expected a file with at least one key, found none")
+    left = set(texts)
+    found: dict[str, KeyChoice] = {}
+    for operator in operators:
+        types = {
+            (entry.key.arrow(), "key" in entry.unquoted)
+            for source in operator.sources
+            for entry in source.entries.values()
+            if entry.key is not None and not entry.is_raw("key")
+        }
+        known: list[pa.Array] = []
+        for key_type, is_unquoted in types:
+            for text in texts:
+                try:
+                    key = parse_key(text, key_type, is_unquoted=is_unquoted)
+                except NotAKeyError:
+                    continue
+                left.discard(text)
+                known.append(texts_of(key.array))
+        found[operator.operator_id] = ListedKeys(texts=pa.concat_arrays([pa.array([], pa.string()), *known]))
+    if left:
+        raise InvalidRequestError(
+            f"keys: expected keys of the types that the operators have, found {min(left)!r:.100}, which fits none"
+        )
+    return found
+
+
+def keyed_operators(savepoint: Savepoint, dropped: Dropped) -> list[Operator]:
+    """Return the operators that stay and have keyed state or timers."""
+    return [
+        one
+        for one in savepoint.operators
+        if one.operator_id not in dropped.operators
+        and any(entry.key is not None for source in one.sources for entry in source.entries.values())
+    ]
+
+
+def edits_of(
+    savepoint: Savepoint, choices: Mapping[str, KeyChoice], dropped: Dropped, parallelism: int | None
+) -> list[Edit]:
+    """Return the edits of a sample: what is in state files first."""
+    edits: list[Edit] = []
+    for operator in savepoint.operators:
+        owner, metadata = operator.operator_id, operator.metadata
+        if owner in dropped.operators:
+            edits.append(DropOperator(owner))
+            continue
+        if owner in dropped.others:
+            edits.append(AlterOperatorStates(operator_id=owner, dropped=frozenset(dropped.others[owner])))
+        falls = parallelism is not None and parallelism < metadata.parallelism and not metadata.fully_finished
+        if falls:
+            assert parallelism is not None
+            edits.append(GatherOperatorState(operator_id=owner, parallelism=parallelism))
+        keep, keyed = choices.get(owner), dropped.keyed.get(owner, ())
+        if keep is not None or falls or keyed:
+            edits.append(
+                RewriteKeyedState(
+                    operator=operator,
+                    keep=keep,
+                    alterations={name: StateAlteration(dropped=True) for name in keyed},
+                    parallelism=parallelism if falls else None,
+                )
+            )
+    # What goes is found by its id in the source.
+    return sorted(edits, key=lambda edit: isinstance(edit, DropOperator))
+
+
+def states_in(
+    operators: Iterable[Operator],
+    choices: Mapping[str, KeyChoice] | None = None,
+    without: Mapping[str, Collection[StateName]] | None = None,
+) -> Iterator[SampledState]:
+    """Yield the keyed states and timers of operators with the number of their entries.
+
+    Args:
+        operators: the operators.
+        choices: which keys count, by the id of the operator; None for all.
+        without: states that do not count, by the id of the operator.
+
+    Raises:
+        WriterError: the keys of a state are not known.
+        ReaderError: a file cannot be read.
+    """
+    for operator in operators:
+        left_out = (without or {}).get(operator.operator_id, ())
+        for state in operator.states:
+            if not is_keyed(state.kind) or StateName(name=state.name) in left_out:
+                continue
+            entries = 0
+            for part in state.parts:
+                if choices is None:
+                    entries += sum(count for _, count in part.source.counts(part.name, Selection()))
+                    continue
+                kept = KeyFilter(part.source, part.name, choices[operator.operator_id])
+                for page in kept.kept(part.source.pages(part.name, Selection())):
+                    # Of a long list that comes in parts, the first one counts.
+                    entries += 0 if page.first_index else len(page)
+            shown = operator.metadata.uid or operator.metadata.name or operator.operator_id
+            yield SampledState(operator=shown, state=state.name, kind=state.kind.value, entries=entries)
