@@ -408,7 +408,7 @@ class StateAlterations(Changes):
         if altered.alteration.types:
             self.context.states.retyped.add(key)
         if altered.alteration.dropped:
-            self.context.states.forget(key)
+            self.context.states.drop(key)
 
     def _table_of(self, found: AlteredState) -> StateTable:
         """Return the table of a state, as it is in the savepoint."""

@@ -169,6 +169,7 @@ class ChangedStates:
     Attributes:
         spool: keeps the rows of statements.
         emptied: states without any row of the savepoint.
+        dropped: states that go.
         names: the new names of states that have others.
         retyped: states whose values have other types, after the changes of their rows.
         now_ms: the time of the write: what it changes has been accessed then.
@@ -179,6 +180,7 @@ class ChangedStates:
         self._directory = directory
         self._files = 0
         self.emptied: set[StateKey] = set()
+        self.dropped: set[StateKey] = set()
         self.names: dict[StateKey, str] = {}
         self.retyped: set[StateKey] = set()
         self._changes: dict[StateKey, StateChanges] = {}
@@ -205,12 +207,13 @@ class ChangedStates:
 
     def empty(self, key: StateKey) -> None:
         """Remove all rows of a state."""
-        self.forget(key)
+        self._changes.pop(key, None)
         self.emptied.add(key)
 
-    def forget(self, key: StateKey) -> None:
+    def drop(self, key: StateKey) -> None:
         """Forget the changes of a state: it goes."""
         self._changes.pop(key, None)
+        self.dropped.add(key)
 
     def stored(self, reader: pa.RecordBatchReader, names: Sequence[str], number: str | None = None) -> Table:
         """Return the rows of a reader as a table that can be read several times.
@@ -297,6 +300,7 @@ class Effect:
         changed, added, removed: how many rows.
         key_groups: how many key groups have such rows.
         samples: some of the rows.
+        states: what it did in each state, if it is about several; the rows are counted in both.
         text: what happened, and what Flink will do about it, for people.
     """
 
@@ -306,12 +310,14 @@ class Effect:
     removed: int = 0
     key_groups: int = 0
     samples: tuple[Sample, ...] = ()
+    states: tuple[Effect, ...] = ()
     text: str
 
     @property
     def is_change(self) -> bool:
         """Whether it is plain that a row is another one now; False if all samples show values that stay the same."""
-        return bool(self.added or self.removed) or any(one.before != one.after for one in self.samples)
+        is_other = any(one.before != one.after for one in self.samples)
+        return bool(self.added or self.removed) or is_other or any(one.is_change for one in self.states)
 
     @property
     def rows(self) -> int:
@@ -381,6 +387,18 @@ class ScriptContext:
         operators = self.database.savepoint.operators
         return next(one for one in operators if one.operator_id == operator_id)
 
+    def check_qualifier(self, path: Sequence[str]) -> None:
+        """Check that a name with that of a database is one of the savepoint.
+
+        Raises:
+            InvalidQueryError: it is of another database.
+        """
+        qualifier = path[:-1]
+        if qualifier and qualifier[-1].casefold() != self.database.name.casefold():
+            raise InvalidQueryError(
+                f"expected a table of {self.database.name!r}, found one of {'.'.join(qualifier)!r}"
+            )
+
     def operator(self, name: str) -> tuple[str, str]:
         """Return the id of an operator in the source, and its id now.
 
@@ -410,6 +428,8 @@ class Changes(ABC):
     """What applies each class of statements: the changes and a statement → its effect. They raise a QueryError for what is refused."""
     only: ClassVar[str | None] = None
     """The casefolded name of the only table that they change; None for those of `owns`."""
+    writers: ClassVar[tuple[type[Changes], ...]] = ()
+    """The classes that show, write and verify what these change, if not they themselves do."""
 
     def __init__(self, context: ScriptContext) -> None:
         self.context = context

@@ -53,6 +53,7 @@ from service.tasks.write.changes import (
 from service.tasks.write.creating import StateCreations
 from service.tasks.write.offsets import OffsetChange, OffsetChanges
 from service.tasks.write.request import CreateRequest, WriteRequest, write_errors
+from service.tasks.write.rows.keys import KeyChanges
 from service.tasks.write.rows.tables import RowChanges
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import statements_of
@@ -221,6 +222,8 @@ class Script:
         """Return the changes of a class, which the first statement for them makes."""
         made = self._made.get(kind) or self._made.setdefault(kind, kind(self._context))
         assert isinstance(made, kind)
+        for other in kind.writers:
+            self.changes(other)
         return made
 
     @property
@@ -254,11 +257,7 @@ class Script:
             one.close()
 
     def _applied(self, statement: Statement) -> Effect:
-        qualifier = statement.table[:-1]
-        if qualifier and qualifier[-1].casefold() != self._database.name.casefold():
-            raise InvalidQueryError(
-                f"expected a table of {self._database.name!r}, found one of {'.'.join(qualifier)!r}"
-            )
+        self._context.check_qualifier(statement.table)
         for kind in CHANGES:
             apply = kind.appliers.get(type(statement))
             if apply is not None and kind.only in (None, statement.name.casefold()):
@@ -317,6 +316,7 @@ class _ScriptTables(SystemTables):
 CHANGES: tuple[type[Changes], ...] = (
     OffsetChanges,
     RowChanges,
+    KeyChanges,
     StateAlterations,
     StateCreations,
     OperatorChanges,
@@ -327,6 +327,7 @@ _NEW = "new"  # the name of a savepoint that is made from nothing, in its script
 # A savepoint may have a source of many thousand splits; people look at the first ones.
 _MOST_OFFSETS = 1000
 _SHOWN_CHANGES = 20
+_SHOWN_IN_STATE = 3
 # States hold values of many megabytes, and scripts have thousands of statements: a report is for people.
 _MOST_SAMPLES = 1000
 _LONGEST_TEXT = 1000
@@ -371,7 +372,7 @@ class Written:
 
         | member | content |
         |---|---|
-        | `statements` | of each statement: `table`, `text`, `changed`, `added`, `removed` (rows), `key_groups`, `samples` |
+        | `statements` | of each statement: `table`, `text`, `changed`, `added`, `removed` (rows), `key_groups`, `samples`, `states` |
         | `offsets` | the rows of `source_offsets` that change, the first thousand |
         | `rows` | how many rows all statements changed, added or removed |
         | `summary` | the new savepoint in numbers, and `warnings` |
@@ -381,9 +382,9 @@ class Written:
         room = _MOST_SAMPLES
         statements = []
         for effect in self.effects:
-            samples = tuple(map(_cut, effect.samples[:room]))
-            room -= len(samples)
-            statements.append(asdict(replace(effect, samples=samples)))
+            kept = _with_room(effect, room)
+            room -= len(kept.samples) + sum(len(one.samples) for one in kept.states)
+            statements.append(asdict(kept))
         return {
             "statements": statements,
             "offsets": [asdict(change) for change in self.offsets[:_MOST_OFFSETS]],
@@ -410,6 +411,9 @@ class Written:
     def _changes(self) -> Iterator[str]:
         for effect in self.effects:
             yield effect.text
+            for one in effect.states:
+                yield f"  {one.text}"
+                yield from (f"    {_cut(sample).text()}" for sample in one.samples[:_SHOWN_IN_STATE])
             yield from (f"  {_cut(sample).text()}" for sample in effect.samples[:_SHOWN_CHANGES])
             left = effect.rows - len(effect.samples[:_SHOWN_CHANGES])
             if effect.samples and left:
@@ -431,6 +435,15 @@ def summary_lines(summary: Summary) -> Iterator[str]:
         size = size_text(summary.metadata_bytes)
         yield f"{operators}; all state is in _metadata ({size}); no other file is needed"
     yield from (f"warning: {warning}" for warning in summary.warnings)
+
+
+def _with_room(effect: Effect, room: int) -> Effect:
+    """Return an effect with at most `room` samples, and without the ends of long values."""
+    samples = tuple(map(_cut, effect.samples[:room]))
+    states: list[Effect] = []
+    for one in effect.states:
+        states.append(_with_room(one, room - len(samples) - sum(len(kept.samples) for kept in states)))
+    return replace(effect, samples=samples, states=tuple(states))
 
 
 def _cut(sample: Sample) -> Sample:
@@ -554,7 +567,8 @@ class Writing:
 
     def _check_expected(self) -> None:
         for table, rows in self._request.expect.items():
-            own = (one.rows for one in self._script.effects if one.table.casefold() == table.casefold())
+            every = (one for effect in self._script.effects for one in (effect, *effect.states))
+            own = (one.rows for one in every if one.table.casefold() == table.casefold())
             if (found := sum(own)) != rows:
                 raise ConflictError(
                     f"expected {rows} rows of {table} to change, found {found}; nothing was written"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from catalog import CatalogError, NoSuchColumnError, Table
 from catalog.changedtables import STATE, ChangedTable, WritableState, state_key, writable_states_of
 from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
 from catalog.views import WideTable
-from readers import OUT_OF_RANGE, ROW, UNDECODED, Savepoint, State, is_keyed, operator_id_of
+from readers import ROW, Savepoint, State, is_keyed, operator_id_of
 from service.base.errors import InvalidQueryError, query_error_of, translated
 from service.query.encode import counted
 from service.query.sql.text import quoted
@@ -38,13 +37,11 @@ from service.tasks.write.changes import (
     select_all,
     select_places,
 )
+from service.tasks.write.rows.found import Found, identities, with_new_identities
 from service.tasks.write.rows.layers import (
     IDENTITY,
     MOST_SAMPLES,
-    MOVED,
     OPTIONAL,
-    Layer,
-    added_schema,
     check_found,
     check_indexes,
     check_not_assumed,
@@ -53,8 +50,6 @@ from service.tasks.write.rows.layers import (
     folded,
     insertable,
     placed_rows,
-    places_of_added,
-    reader_of,
     rows_differ,
     rows_of_state,
     samples_of,
@@ -82,39 +77,12 @@ from writers import (
     RemovedRows,
     RewriteKeyedState,
     RewriteOperatorState,
-    StateChanges,
     UpdatedRows,
     WriterError,
 )
 
 _UID = "operator_uid"
 _SEPARATOR = "__"
-
-
-@dataclass(slots=True)
-class _Found:
-    """What a statement has found to change in one state.
-
-    Attributes:
-        writable: the state.
-        layers: the rows that change.
-        kept: rows that stay as they are because the statement says so.
-        same: rows that get the key that they have, and nothing else: they count as changed.
-    """
-
-    writable: WritableState
-    layers: list[Layer] = field(default_factory=list)
-    kept: int = 0
-    same: int = 0
-
-    @property
-    def rows(self) -> tuple[int, int, int]:
-        """How many rows are changed, added and removed."""
-        return self.count(UpdatedRows) + self.same, self.count(AddedRows), self.count(RemovedRows)
-
-    def count(self, kind: type[Layer]) -> int:
-        """Return how many rows are of a kind."""
-        return sum(layer.rows.num_rows for layer in self.layers if isinstance(layer, kind))
 
 
 class RowChanges(Changes):
@@ -172,11 +140,11 @@ class RowChanges(Changes):
     def _update(self, statement: Update) -> Effect:
         states = self._states(statement)
         paths = [self._paths(writable, statement.assignments) for writable in states]
-        compared = _identities(paths[0]) if paths else []
+        compared = identities(paths[0]) if paths else []
         select = _from(statement, select_places(statement, statement.assignments, compared))
         with self._found(states, select) as readers:
             found = [
-                self._set(writable, self._updated(writable, reader, own))
+                with_new_identities(self.context, writable, self._updated(writable, reader, own))
                 for writable, reader, own in zip(states, readers, paths, strict=True)
             ]
         return self._effect(statement, found)
@@ -188,7 +156,7 @@ class RowChanges(Changes):
         select.add(place_columns(statement))
         with self._found(states, _from(statement, select)) as readers:
             found = [
-                _Found(writable, [self._removed(reader)])
+                Found(writable, [self._removed(reader)])
                 for writable, reader in zip(states, readers, strict=True)
             ]
         return self._effect(statement, found)
@@ -203,7 +171,7 @@ class RowChanges(Changes):
         with self.context.select(select_all(statement.query)) as reader:
             names = self._inserted(writable, statement, reader.schema.names)
             layer = self._added(writable, names, reader, 0)
-        return self._effect(statement, [_Found(writable, [layer])])
+        return self._effect(statement, [Found(writable, [layer])])
 
     def _insert_timers(self, statement: Insert, table: TimersTable) -> Effect:
         """Add rows to the timers of several states: each says whose it is."""
@@ -217,7 +185,7 @@ class RowChanges(Changes):
                 own = [name for name in reader.schema.names if name in insertable(writable.state)]
                 layer = self._added(writable, own, converted(reader, writable), 0)
             if layer.rows.num_rows:
-                found.append(_Found(writable, [layer]))
+                found.append(Found(writable, [layer]))
         wanted, placed = source.plan().to_arrow().num_rows, sum(one.count(AddedRows) for one in found)
         if placed != wanted:
             left = counted(wanted - placed, "row")
@@ -235,7 +203,7 @@ class RowChanges(Changes):
         select = Composition(f"SELECT DISTINCT {_UID} FROM {SOURCE} WHERE {_UID} IS NOT NULL")
         return [str(uid) for uid in self.context.read(select, {SOURCE: source}).column(0).to_pylist()]
 
-    def _upserted(self, statement: Insert, conflict: Conflict, writable: WritableState) -> _Found:
+    def _upserted(self, statement: Insert, conflict: Conflict, writable: WritableState) -> Found:
         """Return what `INSERT … ON CONFLICT` changes; its query runs once."""
         with self.context.select(select_all(statement.query)) as reader:
             names = self._inserted(writable, statement, reader.schema.names)
@@ -245,14 +213,14 @@ class RowChanges(Changes):
         same = " AND ".join(
             f"{alias}.{quoted(name)} IS NOT DISTINCT FROM excluded.{quoted(name)}" for name in identity
         )
-        found = _Found(writable)
+        found = Found(writable)
         if conflict.assignments:
             paths = self._paths(writable, conflict.assignments)
-            select = select_places(statement, conflict.assignments, _identities(paths))
+            select = select_places(statement, conflict.assignments, identities(paths))
             select.add(f" FROM {TARGET} AS ", alias, f", {SOURCE} AS excluded")
             add_conditions(select, [same, conflict.condition])
             with self._found([writable], select, tables) as [reader]:
-                found = self._set(writable, self._updated(writable, reader, paths))
+                found = with_new_identities(self.context, writable, self._updated(writable, reader, paths))
         columns = ", ".join(f"excluded.{quoted(name)}" for name in names)
         missing = Composition(
             f"SELECT {columns} FROM {SOURCE} AS excluded WHERE NOT EXISTS "
@@ -267,7 +235,7 @@ class RowChanges(Changes):
     def _merge(self, statement: Merge) -> Effect:
         writable = self._only_state(statement)
         choices = MergeChoices(self.context, statement, writable.table)
-        found = _Found(writable)
+        found = Found(writable)
         for number, clause in enumerate(statement.clauses):
             if clause.action is Action.INSERT:
                 with self.context.select(choices.added(number), choices.tables) as reader:
@@ -278,13 +246,13 @@ class RowChanges(Changes):
                 found.kept += choices.count(number)
             else:
                 paths = self._paths(writable, clause.assignments)
-                select = choices.changed(number, _identities(paths))
+                select = choices.changed(number, identities(paths))
                 with self._found([writable], select, choices.tables) as [reader]:
                     if clause.action is Action.DELETE:
                         found.layers.append(self._removed(reader))
                     else:
                         changed = self._updated(writable, reader, paths)
-                        moved = self._set(writable, changed, found.count(AddedRows))
+                        moved = with_new_identities(self.context, writable, changed, found.count(AddedRows))
                         found.layers += moved.layers
                         found.same += moved.same
         return self._effect(statement, [found])
@@ -527,7 +495,7 @@ class RowChanges(Changes):
         schema = writable.state.schema
         columns = [(path, type_of(schema, path)) for path in paths]
         found = fitted_values(
-            reader, columns, lambda group, row: writable.rows_at(group, pa.array([row])), _identities(paths)
+            reader, columns, lambda group, row: writable.rows_at(group, pa.array([row])), identities(paths)
         )
         return self.context.states.spool.updated(found, paths)
 
@@ -547,60 +515,7 @@ class RowChanges(Changes):
             check_indexes(self.context, writable, layer)
         return layer
 
-    def _set(self, writable: WritableState, layer: UpdatedRows, before: int = 0) -> _Found:
-        """Return the layers of rows with other values: rows whose identity changes are removed, and added anew."""
-        identity = _identities(layer.paths)
-        if not identity:
-            return _Found(writable, [layer])
-        # The others stay where they are: an element of a list keeps its index.
-        kept = [number for number in range(len(layer.paths)) if number not in identity]
-        stays = self._divided(layer, kept, is_moved=False)
-        goes = self._divided(layer, range(len(layer.paths)), is_moved=True)
-        moved = pa.RecordBatchReader.from_batches(
-            added_schema(writable.state), self._moved(writable, goes, before)
-        )
-        with translated(WriterError):
-            added = self.context.states.spool.added(moved)
-            removed = self.context.states.spool.removed(reader_of(goes.rows.select([GROUP, ROW])))
-        if kept:
-            return _Found(writable, [stays, removed, added])
-        return _Found(writable, [removed, added], same=layer.rows.num_rows - goes.rows.num_rows)
-
-    def _divided(self, layer: UpdatedRows, numbers: Sequence[int], *, is_moved: bool) -> UpdatedRows:
-        """Return those rows of a layer whose identity changes, or the others, with some of its columns."""
-        fields = [layer.rows.schema.field(str(number)) for number in numbers]
-        places = [layer.rows.schema.field(name) for name in (GROUP, ROW)]
-        schema = pa.schema([*places, *(field.with_name(str(at)) for at, field in enumerate(fields))])
-        chosen = (
-            batch.filter(pc.equal(batch.column(MOVED), is_moved)).select([GROUP, ROW, *map(str, numbers)])
-            for batch in layer.rows.to_batches()
-        )
-        batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in chosen)
-        reader = pa.RecordBatchReader.from_batches(schema, batches)
-        return self.context.states.spool.updated(reader, [layer.paths[number] for number in numbers])
-
-    def _moved(self, writable: WritableState, layer: UpdatedRows, before: int) -> Iterator[pa.RecordBatch]:
-        """Yield rows with another identity, in their new groups."""
-        first = self.context.states.of(writable.key).next_added + before
-        alone = StateChanges(layers=(layer,), now_ms=self.context.states.now_ms)
-        schema = added_schema(writable.state)
-        for group in layer.groups.tolist():
-            chosen = alone.applied(group, writable.rows_at(group, layer.of_group(group).column(ROW)))
-            for name in (UNDECODED, OUT_OF_RANGE):
-                if name in chosen.schema.names and chosen.column(name).null_count < chosen.num_rows:
-                    raise InvalidQueryError(
-                        f"a row of {writable.table.name} whose key changes is written anew, but not all of its values can be "
-                        f"decoded: {name} is not NULL"
-                    )
-            for batch in chosen.combine_chunks().to_batches():
-                columns = {name: batch.column(name) for name in schema.names if name in batch.schema.names}
-                columns |= places_of_added(writable.state, columns, batch.num_rows, first)
-                if "list_index" in columns:
-                    columns["list_index"] = pa.nulls(batch.num_rows, pa.int32())
-                first += batch.num_rows
-                yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-
-    def _effect(self, statement: RowStatement, found: Iterable[_Found]) -> Effect:
+    def _effect(self, statement: RowStatement, found: Iterable[Found]) -> Effect:
         """Add what a statement has found to the changes, and return what it did.
 
         Raises:
@@ -641,11 +556,6 @@ def _from(statement: Update | Delete, select: Composition) -> Composition:
         select.add(", ", statement.source)
     add_conditions(select, [statement.condition])
     return select
-
-
-def _identities(paths: Sequence[tuple[str, ...]]) -> list[int]:
-    """Return the numbers of the paths that lead to what tells a row from others."""
-    return [number for number, path in enumerate(paths) if path[0] in IDENTITY]
 
 
 def _rows_of_state(rows: pa.Table, number: int) -> pa.RecordBatchReader:

@@ -1,6 +1,7 @@
 """A script of SQL statements → what it says, before anything is looked up.
 
     parser.py      reads the tokens of one statement
+    keys.py        the statements about keys
     script.py      the text → statements, by the table of first words
 
 To add a statement, write its dataclass and a function that parses it, and add its line to `STATEMENTS` in script.py. The changes of

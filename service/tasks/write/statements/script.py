@@ -46,6 +46,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from service.base.errors import ForbiddenError, InvalidQueryError, LimitExceededError, QuerySyntaxError
 from service.query.sql.text import check_length, tokens_of, with_double_quotes
+from service.tasks.write.statements.keys import DeleteKey, delete_key, rename_key
 from service.tasks.write.statements.parser import Fragment, Parser, Statement
 
 # The SELECT of a clause has the conditions of those before it.
@@ -207,8 +208,10 @@ def update(parser: Parser) -> Update:
     )
 
 
-def delete(parser: Parser) -> Delete:
+def delete(parser: Parser) -> Delete | DeleteKey:
     """Parse what follows DELETE."""
+    if parser.accept("KEY"):
+        return delete_key(parser)
     parser.expect("FROM")
     table, alias = parser.table(), _alias(parser, "USING", "WHERE", *_OTHER_CLAUSES)
     source = _source(parser) if parser.accept("USING") else None
@@ -639,13 +642,14 @@ STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
     "DROP": drop,
     "INSERT": insert,
     "MERGE": merge,
+    "RENAME": rename_key,
     "TRUNCATE": truncate,
     "UPDATE": update,
 }
 """The first word of a statement → what parses the words that follow it."""
 
 _KNOWN = (
-    "UPDATE table SET …, DELETE FROM table, INSERT INTO table, MERGE INTO table, DROP TABLE operator, DROP TABLE operator__state, "
-    "TRUNCATE operator__state, ALTER TABLE operator RENAME TO 'uid', ALTER TABLE operator__state …, "
-    "CREATE TABLE operator__state AS SELECT …, " + USAGE
+    "UPDATE table SET …, DELETE FROM table, INSERT INTO table, MERGE INTO table, DELETE KEY 'key', RENAME KEY 'key' TO 'new', "
+    "DROP TABLE operator, DROP TABLE operator__state, TRUNCATE operator__state, ALTER TABLE operator RENAME TO 'uid', "
+    "ALTER TABLE operator__state …, CREATE TABLE operator__state AS SELECT …, " + USAGE
 )
