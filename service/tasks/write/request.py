@@ -94,7 +94,7 @@ class WriteRequest(CreateRequest):
     database: str | None = option("name or alias of the source savepoint; it is only read", default=None)
     target: str | None = target_option(flag="to")
     sql: str = _script(
-        "UPDATE, DELETE, INSERT, MERGE, DELETE KEY, RENAME KEY, TRUNCATE, CREATE TABLE … AS SELECT, ALTER TABLE, DROP TABLE, "
+        "UPDATE, DELETE, INSERT, MERGE, TRUNCATE; DELETE KEY, RENAME KEY; CREATE TABLE … AS SELECT, ALTER TABLE, DROP TABLE, "
         "CALL rewind_kafka(…)"
     )
     flink: str | None = _flink("the source's")
