@@ -274,6 +274,13 @@ class Sample:
     before: Mapping[str, str] | None
     after: Mapping[str, str] | None
 
+    @property
+    def cut(self) -> Sample:
+        """The sample without the ends of long values."""
+        parts = (self.place, self.before, self.after)
+        place, before, after = (None if part is None else _shortened(part) for part in parts)
+        return Sample(place=place or {}, before=before, after=after)
+
     def text(self) -> str:
         """Return the change as a line."""
         place = ", ".join(_listed(self.place))
@@ -285,6 +292,16 @@ class Sample:
         if self.after is None:
             return ", ".join(["removed", *_listed(self.before)])
         return ", ".join(f"{name} {value} → {self.after[name]}" for name, value in self.before.items())
+
+
+_LONGEST_TEXT = 1000  # states hold values of many megabytes, and a report is for people
+
+
+def _shortened(values: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value if len(value) <= _LONGEST_TEXT else f"{value[:_LONGEST_TEXT]}…"
+        for name, value in values.items()
+    }
 
 
 def _listed(values: Mapping[str, str]) -> list[str]:
@@ -318,6 +335,15 @@ class Effect:
         """Whether it is plain that a row is another one now; False if all samples show values that stay the same."""
         is_other = any(one.before != one.after for one in self.samples)
         return bool(self.added or self.removed) or is_other or any(one.is_change for one in self.states)
+
+    def within(self, room: int) -> Effect:
+        """Return the effect with at most `room` samples, without the ends of long values."""
+        samples = tuple(one.cut for one in self.samples[:room])
+        states: list[Effect] = []
+        for one in self.states:
+            room -= len(states[-1].samples if states else samples)
+            states.append(one.within(room))
+        return replace(self, samples=samples, states=tuple(states))
 
     @property
     def rows(self) -> int:

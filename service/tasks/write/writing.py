@@ -46,7 +46,6 @@ from service.tasks.write.changes import (
     Changes,
     Composition,
     Effect,
-    Sample,
     ScriptContext,
     null_warnings,
 )
@@ -330,7 +329,6 @@ _SHOWN_CHANGES = 20
 _SHOWN_IN_STATE = 3
 # States hold values of many megabytes, and scripts have thousands of statements: a report is for people.
 _MOST_SAMPLES = 1000
-_LONGEST_TEXT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,7 +380,7 @@ class Written:
         room = _MOST_SAMPLES
         statements = []
         for effect in self.effects:
-            kept = _with_room(effect, room)
+            kept = effect.within(room)
             room -= len(kept.samples) + sum(len(one.samples) for one in kept.states)
             statements.append(asdict(kept))
         return {
@@ -413,8 +411,8 @@ class Written:
             yield effect.text
             for one in effect.states:
                 yield f"  {one.text}"
-                yield from (f"    {_cut(sample).text()}" for sample in one.samples[:_SHOWN_IN_STATE])
-            yield from (f"  {_cut(sample).text()}" for sample in effect.samples[:_SHOWN_CHANGES])
+                yield from (f"    {sample.cut.text()}" for sample in one.samples[:_SHOWN_IN_STATE])
+            yield from (f"  {sample.cut.text()}" for sample in effect.samples[:_SHOWN_CHANGES])
             left = effect.rows - len(effect.samples[:_SHOWN_CHANGES])
             if effect.samples and left:
                 yield f"  … and {left:,} more"
@@ -435,29 +433,6 @@ def summary_lines(summary: Summary) -> Iterator[str]:
         size = size_text(summary.metadata_bytes)
         yield f"{operators}; all state is in _metadata ({size}); no other file is needed"
     yield from (f"warning: {warning}" for warning in summary.warnings)
-
-
-def _with_room(effect: Effect, room: int) -> Effect:
-    """Return an effect with at most `room` samples, and without the ends of long values."""
-    samples = tuple(map(_cut, effect.samples[:room]))
-    states: list[Effect] = []
-    for one in effect.states:
-        states.append(_with_room(one, room - len(samples) - sum(len(kept.samples) for kept in states)))
-    return replace(effect, samples=samples, states=tuple(states))
-
-
-def _cut(sample: Sample) -> Sample:
-    """Return a sample without the ends of long values."""
-    parts = (sample.place, sample.before, sample.after)
-    place, before, after = (None if part is None else _shortened(part) for part in parts)
-    return Sample(place=place or {}, before=before, after=after)
-
-
-def _shortened(values: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value if len(value) <= _LONGEST_TEXT else f"{value[:_LONGEST_TEXT]}…"
-        for name, value in values.items()
-    }
 
 
 class Writing:
