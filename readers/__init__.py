@@ -168,7 +168,7 @@ if TYPE_CHECKING:
     from readers.serializers.primitives import VoidNamespaceSerializer
     from readers.serializers.protobuf import Descriptors, read_descriptors
     from readers.serializers.scala import ScalaCaseClassSerializer
-    from readers.serializers.structs import ROW_KIND, RowSerializer, TupleSerializer
+    from readers.serializers.structs import ROW_KIND, ROW_KINDS, RowSerializer, TupleSerializer
     from readers.serializers.table.rowdata import ExternalSerializer, RowDataSerializer
     from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC, has_snapshot
     from readers.stateinfo.file import OperatorInfo, StateInfo, TypeInfo, load_state_info, read_bounded

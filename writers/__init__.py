@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from writers.edits import DropOperator, Edit, FilesMode, ForFlink, RenameOperator, WithNewerFlink
     from writers.elsewhere import Run, done, parcel_of, result_of
     from writers.encode.encoder import Encoded, Encoder
-    from writers.encode.fitting import NullField, comparable_numbers, differing, fitted, null_fields, shown
+    from writers.encode.fitting import NullField, comparable, differing, fitted, null_fields, shown
     from writers.errors import (
         RefusedEditError,
         RestoreWarning,

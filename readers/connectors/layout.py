@@ -75,6 +75,8 @@ class SourceOffset:
     @property
     def problem(self) -> str:
         """Why the source cannot read on from its starting offset; empty if it can."""
+        if self.partition is not None and self.partition < 0:
+            return f"expected a partition from 0 on, found {self.partition}"
         return self.bounds.problem(self.starting_offset)
 
 

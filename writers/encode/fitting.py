@@ -4,7 +4,7 @@
 `equals` says of their values, of any type and without a loop over rows.
 
 A BigDecimal or BigInteger is text in a column. Many texts are one number (`1E+3`, `+1000`, `01000.0`): a script has any of them, and
-readers show one. `comparable_numbers` makes texts of them that are equal where the numbers are.
+readers show one. A row without a kind is written as `+I`. `comparable` makes values equal where their bytes are.
 
 `int` and `Integer` have one serializer, so a savepoint does not say which of them a field of a POJO is. Flink cannot set a primitive
 one to NULL, and refuses the whole restore: `null_fields` finds those that would be.
@@ -32,7 +32,7 @@ are written by Flink in one way only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 from readers import (
     CLASS,
     NO_COLUMN,
+    ROW_KINDS,
     Code,
     ColumnTree,
     Page,
@@ -357,26 +358,29 @@ def value_program(serializer: Serializer) -> tuple[ColumnTree, Code]:
     return tree, program.finish()
 
 
-def comparable_numbers(serializer: Serializer, array: pa.Array) -> pa.Array:
-    """Return values with one text for each BigDecimal and BigInteger among them that are the same number.
+def comparable(serializer: Serializer, array: pa.Array) -> pa.Array:
+    """Return values that are equal where their bytes are: one text for each number, and `+I` for a row without a kind.
 
     Args:
         serializer: of the values.
         array: of the type of its column.
     """
     tree, code = value_program(serializer)
-    is_number = np.isin(code.instructions[:, op.OPCODE], [op.BIG_DECIMAL, op.BIG_INTEGER])
-    numbers = frozenset(code.instructions[is_number, op.COLUMN].tolist())
-    return _comparable(tree, numbers, tree.children[0][0], array)
+    opcodes, columns = code.instructions[:, op.OPCODE], code.instructions[:, op.COLUMN]
+    forms = dict.fromkeys(columns[np.isin(opcodes, [op.BIG_DECIMAL, op.BIG_INTEGER])].tolist(), _texts)
+    forms |= dict.fromkeys(columns[np.isin(opcodes, [op.MASK_KIND, op.ROW_KIND])].tolist(), _row_kinds)
+    return _comparable(tree, forms, tree.children[0][0], array)
 
 
-def _comparable(tree: ColumnTree, numbers: frozenset[int], column: int, array: pa.Array) -> pa.Array:
-    if column in numbers:
-        return _texts(array)
-    if numbers.isdisjoint(range(column, tree.next[column])):
+def _comparable(
+    tree: ColumnTree, forms: Mapping[int, Callable[[pa.Array], pa.Array]], column: int, array: pa.Array
+) -> pa.Array:
+    if column in forms:
+        return forms[column](array)
+    if forms.keys().isdisjoint(range(column, tree.next[column])):
         return array
     children = tree.children[column]
-    below = partial(_comparable, tree, numbers)
+    below = partial(_comparable, tree, forms)
     kind = array.type
     if pa.types.is_struct(kind):
         fields = [below(child, array.field(number)) for number, child in enumerate(children)]
@@ -390,6 +394,10 @@ def _comparable(tree: ColumnTree, numbers: frozenset[int], column: int, array: p
     return pa.ListArray.from_arrays(
         array.offsets, below(children[0], array.values), type=kind, mask=array.is_null()
     )
+
+
+def _row_kinds(array: pa.Array) -> pa.Array:
+    return pc.fill_null(array, ROW_KINDS[0])
 
 
 def _texts(array: pa.Array) -> pa.Array:

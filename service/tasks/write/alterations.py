@@ -13,6 +13,7 @@ from catalog import CatalogError, Table
 from catalog.changedtables import ChangedTable, state_key
 from catalog.statetables import StateTable
 from readers import (
+    Operator,
     Savepoint,
     Serializer,
     State,
@@ -74,6 +75,7 @@ class OperatorChanges(Changes):
     def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
         self._edits: list[Edit] = []
+        self._uids: dict[str, str] = {}
         self._shapes: dict[str, RewriteKeyedState] = {}
 
     def edits(self) -> Iterator[Edit]:
@@ -82,6 +84,21 @@ class OperatorChanges(Changes):
             if self.context.operator_ids[source_id] is not None:
                 yield edit
         yield from self._edits
+
+    @property
+    def differ(self) -> bool:
+        ids, stores_uids = self.context.operator_ids, self.context.database.savepoint.metadata.version >= 5
+        return any(
+            ids[one.operator_id] != one.operator_id
+            or (stores_uids and self._uids.get(one.operator_id, one.metadata.uid) != one.metadata.uid)
+            or (one.operator_id in self._shapes and self._shape(one) != _shape_of(one))
+            for one in self.context.database.savepoint.operators
+        )
+
+    def _shape(self, operator: Operator) -> tuple[int, int]:
+        """Return the numbers of key groups and subtasks of an operator now."""
+        edit, (groups, subtasks) = self._shapes[operator.operator_id], _shape_of(operator)
+        return edit.max_parallelism or groups, edit.parallelism or subtasks
 
     def _drop(self, statement: DropTable) -> Effect:
         name = statement.name
@@ -97,6 +114,7 @@ class OperatorChanges(Changes):
         name = statement.name
         source_id, operator_id = self.context.operator(name)
         self._edits.append(RenameOperator(operator_id, statement.new_name))
+        self._uids[source_id] = statement.new_name
         self.context.operator_ids[source_id] = operator_id_of(statement.new_name)
         text = (
             f"{name} has the uid {statement.new_name!r}: a job without such an operator restores only with "
@@ -115,9 +133,8 @@ class OperatorChanges(Changes):
             parallelism=values.get("parallelism"),
         )
         known = self._shapes.get(source_id)
-        shape = self._shapes[source_id] = edit if known is None else known.merged(edit)
-        groups = shape.max_parallelism or operator.metadata.max_parallelism
-        subtasks = shape.parallelism or operator.metadata.parallelism
+        self._shapes[source_id] = edit if known is None else known.merged(edit)
+        groups, subtasks = self._shape(operator)
         text = (
             f"{name} has {groups} key groups in {subtasks} subtasks: every entry goes to the group of its key. Flink restores it in "
             f"a job whose max parallelism is {groups} or not set; that of all operators of a chain must be the same"
@@ -136,6 +153,10 @@ class OperatorChanges(Changes):
         return int(value)
 
     appliers: ClassVar = {DropTable: _drop, RenameTable: _rename, SetOptions: _set}
+
+
+def _shape_of(operator: Operator) -> tuple[int, int]:
+    return operator.metadata.max_parallelism, operator.metadata.parallelism
 
 
 _SEPARATOR = "__"
@@ -169,6 +190,13 @@ class AlteredState:
         """Its name now."""
         return self.alteration.name or self.state.name
 
+    @property
+    def differs(self) -> bool:
+        """Whether it is another one than in the source."""
+        entry, altered = self.state.entry, self.alteration
+        is_retyped = bool(altered.types) and (entry is None or self.values != entry.value)
+        return altered.dropped or altered.truncated or is_retyped or self.name != self.state.name
+
 
 class StateAlterations(Changes):
     """DROP TABLE, TRUNCATE and ALTER TABLE of states."""
@@ -183,7 +211,7 @@ class StateAlterations(Changes):
     def edits(self) -> Iterator[Edit]:
         altered = list(self._altered.values())
         if any(one.alteration.types for one in altered):
-            check_shared_classes(self._types())
+            check_shared_classes(self.types())
         for source_id in dict.fromkeys(one.source_id for one in altered):
             if self.context.operator_ids[source_id] is None:
                 continue
@@ -206,7 +234,11 @@ class StateAlterations(Changes):
                     },
                 )
 
-    def _types(self) -> Iterator[StateTypes]:
+    @property
+    def differ(self) -> bool:
+        return any(one.differs for one in self._altered.values())
+
+    def types(self) -> Iterator[StateTypes]:
         """Yield the types of all states that the new savepoint has of the source."""
         for source_id, table in self.context.database.state_tables():
             for known in table.states:

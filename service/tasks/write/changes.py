@@ -30,8 +30,9 @@ import numpy as np
 import pyarrow as pa
 
 from catalog import CatalogError, Database, PlannedTable, Scan, Table
-from catalog.changedtables import STATE, StateKey, TableChanges
+from catalog.changedtables import STATE, StateKey, TableChanges, changed_state
 from catalog.scan import FactsSplit
+from catalog.statetables import TableState
 from readers import ROW, Operator, PojoSerializer, Savepoint, Serializer, State, operator_id_of
 from service.base.errors import InvalidQueryError, InvalidValueError, Position, translated
 from service.query.sql.text import quoted
@@ -332,9 +333,11 @@ class Effect:
 
     @property
     def is_change(self) -> bool:
-        """Whether it is plain that a row is another one now; False if all samples show values that stay the same."""
+        """Whether it is plain that a row is another one now; False if only a comparison can tell."""
+        if self.added or self.removed:
+            return not (self.added and self.removed)
         is_other = any(one.before != one.after for one in self.samples)
-        return bool(self.added or self.removed) or is_other or any(one.is_change for one in self.states)
+        return is_other or any(one.is_change for one in self.states)
 
     def within(self, room: int) -> Effect:
         """Return the effect with at most `room` samples, without the ends of long values."""
@@ -480,6 +483,11 @@ class Changes(ABC):
         """What Flink may refuse in them, beside NULL."""
         return ()
 
+    @property
+    def differ(self) -> bool:
+        """Whether the new savepoint has something that the source has not."""
+        return any(True for _ in self.edits())
+
     def table(self, name: str) -> Table | None:
         """Return a table of the savepoint as the statements so far have changed it; None if they have not changed it.
 
@@ -499,17 +507,19 @@ class Changes(ABC):
         """Release what it holds."""
 
 
-_COLUMNS = ("value", "map_key")
+_VALUE, _MAP_KEY = "value", "map_key"
+_COLUMNS = (_VALUE, _MAP_KEY)
 _FIRST_ROWS = 10_000
 
 
-def null_warnings(changed: ChangedStates, savepoint: Savepoint) -> Iterator[RestoreWarning]:
+def null_warnings(changed: ChangedStates, database: Database) -> Iterator[RestoreWarning]:
     """Yield the states that get NULL in fields which may be primitive.
 
     Raises:
         InvalidValueError: a jar says that such a field is primitive.
         ReaderError: the state cannot be read.
     """
+    savepoint = database.savepoint
     operators = {operator.operator_id: operator for operator in savepoint.operators}
     for (operator_id, number), changes in changed.table_changes.changes.items():
         state = operators[operator_id].states[number]
@@ -521,6 +531,13 @@ def null_warnings(changed: ChangedStates, savepoint: Savepoint) -> Iterator[Rest
             for array in column.chunks
             for one in null_fields(serializer, path[1:], array)
         }
+        if any(_makes_objects(state, layer) for layer in changes.layers):
+            known = TableState(state, number, operators[operator_id].metadata.uid)
+            groups = frozenset(changes.groups.tolist())
+            rows = changed_state(known, database.reference, changed.table_changes, groups)
+            serializer = _serializer(state, _VALUE)
+            for batch in rows.scan([_VALUE]).to_reader():
+                found.update(null_fields(serializer, (), batch.column(0)) if serializer is not None else ())
         yield from field_warnings(state.name, found - _stored(state) if found else found, savepoint)
 
 
@@ -554,6 +571,12 @@ def _set_columns(layer: object) -> Iterator[tuple[tuple[str, ...], pa.ChunkedArr
         yield from (
             ((name,), layer.rows.column(name)) for name in _COLUMNS if name in layer.rows.schema.names
         )
+
+
+def _makes_objects(state: State, layer: object) -> bool:
+    """Return whether a layer sets fields of objects that may be NULL: an object with this field and no other is made then."""
+    may_be_null = 2 if _MAP_KEY in state.schema.names else 3
+    return isinstance(layer, UpdatedRows) and any(len(path) >= may_be_null for path in layer.paths)
 
 
 def _serializer(state: State, column: str) -> Serializer | None:
@@ -607,6 +630,31 @@ def check_shared_classes(states: Iterable[StateTypes]) -> None:
                 new = now.get(name, {}).get(one)
                 if name in now and (one in renamed if new is None else new != kind):
                     _check_gone(name, one, kind, altered, known)
+
+
+def check_created_classes(created: Sequence[StateTypes], kept: Iterable[StateTypes]) -> None:
+    """Check that new states have the fields of a class in the types that all other states have them in.
+
+    Raises:
+        InvalidQueryError: one has another type.
+    """
+    if not any(True for one in created for _ in _classes(one.after)):
+        return
+    known = [(one.table, *owned) for one in itertools.chain(kept, created) for owned in _classes(one.after)]
+    for one in created:
+        for name, fields in _classes(one.after):
+            for table, owner, others in known:
+                wrong = [
+                    field
+                    for field, kind in fields.items()
+                    if owner == name and others.get(field, kind) != kind
+                ]
+                if wrong:
+                    raise InvalidQueryError(
+                        f"the field {wrong[0]} of {name} is {fields[wrong[0]]} in {one.table}, and {others[wrong[0]]} in {table}: "
+                        "the job has one class for both, so Flink would refuse the restore",
+                        hint="give the field one type in both",
+                    )
 
 
 def _check_gone(name: str, field: str, kind: str, altered: StateTypes, known: Iterable[StateTypes]) -> None:

@@ -8,7 +8,7 @@ anything is written. A state that a statement creates is no table of the script'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -20,13 +20,21 @@ from readers import (
     PojoSerializer,
     Savepoint,
     Serializer,
+    StateKind,
     UnsupportedSerializerError,
     operator_id_of,
     type_named,
 )
 from service.base.errors import InvalidQueryError, QueryError
 from service.query.sql.text import quoted
-from service.tasks.write.changes import Changes, Composition, Effect, ScriptContext, field_warnings
+from service.tasks.write.changes import (
+    Changes,
+    Composition,
+    Effect,
+    ScriptContext,
+    StateTypes,
+    field_warnings,
+)
 from service.tasks.write.request import write_errors
 from service.tasks.write.statements.script import CreateTable
 from writers import (
@@ -49,7 +57,9 @@ from writers import (
 )
 
 _TYPED = ("key", "namespace", "map_key", "value")
+_KEY = "key"
 _INDEX = "list_index"
+_EXPECTED = "_expected_index"
 _OPTIONS = frozenset(
     {
         "kind",
@@ -105,13 +115,18 @@ class CreatedStates:
 
 
 class StateCreations(Changes):
-    """CREATE TABLE of states."""
+    """CREATE TABLE of states.
+
+    Attributes:
+        types: of the new states.
+    """
 
     def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
         self._operators: dict[str, CreatedStates] = {}
         self._tables: set[str] = set()
         self._warnings: list[RestoreWarning] = []
+        self.types: list[StateTypes] = []
 
     @property
     def warnings(self) -> tuple[RestoreWarning, ...]:
@@ -158,11 +173,13 @@ class StateCreations(Changes):
             raise InvalidQueryError(
                 f"expected a new state of {uid!r}, found {name!r}, which the script creates already"
             )
-        with self.context.select(_select(statement)) as rows:
+        with self.context.select(_select(statement, self._columns(statement, options))) as rows:
+            rows = _with_checked_indexes(rows) if _EXPECTED in rows.schema.names else rows
             state = _state(name, options, rows.schema)
             nulls: set[NullField] = set()
             added = self._filled(state, operator, _noting(rows, state, nulls))
         self._warnings += field_warnings(name, nulls, self.context.database.savepoint)
+        self.types.append(StateTypes(table=statement.name, before=(), after=tuple(state.types.values())))
         self._operators[uid] = operator
         self._tables.add(statement.name.casefold())
         if operator.known is not None:
@@ -176,6 +193,15 @@ class StateCreations(Changes):
             text=f"{statement.name} is created with {count}: state {name!r} of kind {state.kind.value} ({types}) of the "
             f"{'operator' if operator.known is not None else 'new operator with uid'} {uid!r}",
         )
+
+    def _columns(self, statement: CreateTable, options: Mapping[str, str]) -> list[str]:
+        """Return the names of a statement's columns: those of its list, or else of the query of a list state."""
+        names = [column.name for column in statement.columns]
+        if names or kind_named(options.get("kind", "VALUE")) is not StateKind.LIST:
+            return names
+        select = Composition("SELECT * FROM ").expression(statement.query, "_rows").add(" LIMIT 0")
+        with self.context.select(select) as rows:
+            return list(rows.schema.names)
 
     def _operator(self, uid: str, options: Mapping[str, str]) -> CreatedStates:
         """Return the operator of a statement."""
@@ -273,18 +299,46 @@ def _names(statement: CreateTable, options: Mapping[str, str]) -> tuple[str, str
     return uid, name
 
 
-def _select(statement: CreateTable) -> Composition:
-    """Return the SELECT of the rows, in the types of the statement's columns."""
-    names = [column.name for column in statement.columns]
-    if not names:
-        return Composition("SELECT * FROM ").expression(statement.query, "_rows")
+def _select(statement: CreateTable, names: Sequence[str]) -> Composition:
+    """Return the SELECT of the rows, in the types of the statement's columns, and elements of lists by their indexes."""
     columns = ", ".join(
         f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
         for column in statement.columns
     )
-    select = Composition(f"SELECT {columns} FROM ").expression(statement.query, "_rows")
-    select.add(f"({', '.join(map(quoted, names))})")
-    return select.add(f" ORDER BY {quoted(_INDEX)}") if _INDEX in names else select
+    select = Composition(f"SELECT {columns or '*'} FROM ").expression(statement.query, "_rows")
+    if columns:
+        select.add(f"({', '.join(map(quoted, names))})")
+    if not {_KEY, _INDEX}.issubset(names):
+        return select
+    place = ", ".join(name for name in (_KEY, "namespace") if name in names)
+    number = "row_number() OVER own - 1"
+    return Composition(
+        f"SELECT *, CASE WHEN {_INDEX} <> {number} THEN {number} END AS {_EXPECTED} FROM (",
+        *select.pieces,
+        f") WINDOW own AS (PARTITION BY {place} ORDER BY {_INDEX}) ORDER BY {_INDEX}",
+    )
+
+
+def _with_checked_indexes(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return rows without the indexes that they are expected to have where they have others.
+
+    Reading them raises an InvalidQueryError where one has another.
+    """
+    names = [name for name in reader.schema.names if name != _EXPECTED]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            wrong = batch.filter(batch.column(_EXPECTED).is_valid())
+            if wrong.num_rows:
+                row = wrong.slice(0, 1).to_pylist()[0]
+                raise InvalidQueryError(
+                    f"key {row[_KEY]}: expected the {_INDEX} {row[_EXPECTED]}, found {row[_INDEX]}",
+                    hint="number the elements of each list from 0 without gaps, such as by row_number() OVER (PARTITION BY key "
+                    "ORDER BY …) - 1",
+                )
+            yield batch.select(names)
+
+    return pa.RecordBatchReader.from_batches(pa.schema(map(reader.schema.field, names)), batches())
 
 
 def _state(name: str, options: Mapping[str, str], columns: pa.Schema) -> NewState:

@@ -206,6 +206,15 @@ class OffsetRows:
         found = context.read(query)
         check_found(context, statement, found.num_rows, SOURCE_OFFSETS_NAME)
         rows, values = found.columns
+        twice = pc.filter(
+            (counts := pc.value_counts(rows)).field("values"), pc.greater(counts.field("counts"), 1)
+        )
+        if len(twice):
+            raise InvalidQueryError(
+                f"expected to change each row of {SOURCE_OFFSETS_NAME} once in a statement, found {self._split(twice[0].as_py())} "
+                "twice: a row of FROM matches it more than once",
+                position=statement.position,
+            )
         if pa.types.is_temporal(values.type):
             values = values.cast(pa.string())
         return self._set(zip(rows.to_pylist(), values.to_pylist(), strict=True), statement.position)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from catalog import Catalog, Database, Table
+from catalog import Catalog, CatalogError, Database, Table
 from catalog.catalog import Root
 from catalog.references import SavepointReference
 from doctor import SourceAgainst
@@ -32,6 +32,7 @@ from service.base.errors import (
     InvalidRequestError,
     NothingChangesError,
     QueryError,
+    translated,
 )
 from service.query.encode import counted, printable, size_text
 from service.query.engines.engine import Engine, task_folder
@@ -47,6 +48,7 @@ from service.tasks.write.changes import (
     Composition,
     Effect,
     ScriptContext,
+    check_created_classes,
     null_warnings,
 )
 from service.tasks.write.creating import StateCreations
@@ -172,6 +174,9 @@ class Script:
     @property
     def edits(self) -> tuple[Edit, ...]:
         """The edits for the writer, in order."""
+        created = self._made.get(StateCreations)
+        if isinstance(created, StateCreations):
+            check_created_classes(created.types, self.changes(StateAlterations).types())
         found = merged_edits(edit for one in self._changes for edit in one.edits())
         # The uid of a new operator may be that of one that goes, or gets another.
         return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator)))
@@ -179,12 +184,11 @@ class Script:
     @property
     def changes_nothing(self) -> bool:
         """Whether the savepoint stays as it is: rows that were found have the values that the statements give them."""
-        if any(effect.is_change for effect in self._effects):
+        changed = [effect for effect in self._effects if effect.rows]
+        # One statement may take back what another one did.
+        if len(changed) == 1 and changed[0].is_change:
             return False
-        rows = self.changes(RowChanges)
-        return (
-            not any(True for one in self._changes if one is not rows for _ in one.edits()) and not rows.differ
-        )
+        return not any(one.differ for one in self._changes)
 
     @property
     def warnings(self) -> tuple[RestoreWarning, ...]:
@@ -194,7 +198,7 @@ class Script:
             QueryError: a jar says that it does.
             ReaderError: a state that changes cannot be read.
         """
-        changed = null_warnings(self._context.states, self._database.savepoint)
+        changed = null_warnings(self._context.states, self._database)
         return (*changed, *(warning for one in self._changes for warning in one.warnings))
 
     @property
@@ -264,7 +268,12 @@ class Script:
                 if changes.owns(statement.name):
                     effect: Effect = apply(changes, statement)
                     return effect
-        raise InvalidQueryError(f"{statement.name!r} cannot be changed by this statement yet")
+        with translated(CatalogError):
+            self._database.table(statement.name)
+        raise InvalidQueryError(
+            f"{statement.name!r} cannot be changed by this statement",
+            hint="it changes the tables of keyed, list, union and broadcast states",
+        )
 
     def _changed_table(self, name: str) -> Table | None:
         # Those that take a table away come behind those that change its rows.

@@ -62,7 +62,7 @@ from writers import (
     UnencodableValueError,
     UnwritableError,
     UpdatedRows,
-    comparable_numbers,
+    comparable,
     differing,
     fitted,
     key_groups_of,
@@ -594,7 +594,7 @@ def verify_states(context: ScriptContext, savepoint: Savepoint) -> None:
         expected = _summary(context, rows, columns)
         found = _summary(context, read, columns) if read else (0, 0)
         if expected != found and read is not None:
-            # A number of any length has many texts: that of the script may be another than the reader's.
+            # Some bytes have many values, such as the texts of a number: that of the script may be another than the reader's.
             expected, found = (
                 _summary(context, _comparable(context, table, known, columns), columns)
                 for table in (rows, read)
@@ -625,7 +625,7 @@ def _in_source(context: ScriptContext, operator_id: str, number: int) -> TableSt
 
 
 def _comparable(context: ScriptContext, table: Table, known: TableState, columns: Sequence[str]) -> Table:
-    """Return some columns of the rows of a state, with one text for each number of any length."""
+    """Return some columns of the rows of a state, with values that are equal where their bytes are."""
     entry = known.state.entry
     assert entry is not None
     value = entry.value.value if isinstance(entry.value, TtlSerializer) else entry.value
@@ -633,7 +633,7 @@ def _comparable(context: ScriptContext, table: Table, known: TableState, columns
 
     def compared(batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = [
-            array if (serializer := types.get(name)) is None else comparable_numbers(serializer, array)
+            array if (serializer := types.get(name)) is None else comparable(serializer, array)
             for name, array in zip(columns, batch.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -173,6 +173,39 @@ def test_kinds_and_types_are_named_as_in_flink(tmp_path: Path, create: Create) -
     }
 
 
+def test_elements_of_lists_stand_at_their_indexes(tmp_path: Path, create: Create) -> None:
+    query = "AS SELECT 'k' || n % 2 AS key, 10 * n AS value, 2 - n // 2 AS list_index FROM range(6) t(n)"
+    code, _, errors = create(
+        f"CREATE TABLE a__listed (key VARCHAR, value BIGINT, list_index INT) WITH (kind = 'LIST') {query};"
+        f"CREATE TABLE a__unlisted WITH (kind = 'list') {query}"
+    )
+
+    assert (code, errors) == (0, "")
+    expected = [("k0", 0, 40), ("k0", 1, 20), ("k0", 2, 0), ("k1", 0, 50), ("k1", 1, 30), ("k1", 2, 10)]
+    for table in ("a__listed", "a__unlisted"):
+        assert rows(tmp_path / "new", table, "key", "list_index", "value") == expected
+
+
+@pytest.mark.parametrize(
+    ("indexes", "message"),
+    [
+        ("(-1), (0)", "expected the list_index 0, found -1"),
+        ("(0), (2)", "expected the list_index 1, found 2"),
+        ("(0), (0)", "expected the list_index 1, found 0"),
+    ],
+)
+def test_an_index_that_a_list_does_not_have_is_refused(
+    indexes: str, message: str, tmp_path: Path, create: Create
+) -> None:
+    code, _, errors = create(
+        f"CREATE TABLE a__list WITH (kind = 'LIST') AS SELECT 'k' AS key, 1 AS value, list_index FROM (VALUES {indexes}) t(list_index)"
+    )
+
+    assert code == 1
+    assert f"key k: {message}" in errors
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path, create: Create) -> None:
     code, output, _ = create("CREATE TABLE a__b AS SELECT 1 AS key, 2 AS value", "--dry-run")
 

@@ -13,6 +13,7 @@ from tests.support.paths import DATA
 
 EVERYTHING = DATA / "flink/2.3.0/everything-rocksdb-savepoints/canonical"
 WORDS = DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical"
+OLDER = DATA / "flink/1.20.3/wordcount-hashmap-savepoints/canonical"
 STATEMENTS = [
     (
         EVERYTHING,
@@ -52,6 +53,19 @@ SAME = [
         "MERGE INTO kinds__value t USING kinds__value s ON t.key = s.key WHEN MATCHED THEN DO NOTHING",
     ),
     (WORDS, "UPDATE source_offsets SET starting_offset = starting_offset"),
+    (WORDS, "UPDATE aggregate__count SET value = value + 1; UPDATE aggregate__count SET value = value - 1"),
+    (WORDS, "INSERT INTO aggregate__count VALUES ('new', 1); DELETE FROM aggregate__count WHERE key = 'new'"),
+    (
+        WORDS,
+        "MERGE INTO aggregate__count t USING (SELECT key AS k, value AS v FROM aggregate__count) s ON false "
+        "WHEN NOT MATCHED BY SOURCE THEN DELETE WHEN NOT MATCHED THEN INSERT (key, value) VALUES (s.k, s.v)",
+    ),
+    (WORDS, "ALTER TABLE aggregate__count ALTER COLUMN value TYPE BIGINT"),
+    (EVERYTHING, "ALTER TABLE types__v_pojo ALTER COLUMN value.age TYPE INT"),
+    (WORDS, 'ALTER TABLE aggregate__count RENAME TO x; ALTER TABLE aggregate__x RENAME TO "count"'),
+    (WORDS, "ALTER TABLE aggregate RENAME TO 'aggregate'"),
+    (WORDS, "ALTER TABLE aggregate SET (max_parallelism = 128, parallelism = 2)"),
+    (OLDER, "ALTER TABLE f7c20420360e0172e54933e6abdd481a RENAME TO 'aggregate'"),
 ]
 
 

@@ -69,6 +69,25 @@ def test_a_field_that_has_null_or_can_have_it_is_not_told_of(script: str, source
     assert warnings(source, script) == ()
 
 
+@pytest.mark.parametrize("kind", ["VALUE", "MAP"])
+def test_the_other_fields_of_an_object_that_a_write_makes_are_told_of(kind: str, tmp_path: Path) -> None:
+    value = f"Pojo(acme.Outer: inner {TYPE})" if kind == "VALUE" else TYPE
+    whole = "{'i': 1, 'bi': 2}"
+    values = f"{{'inner': {whole}}}, {{'inner': NULL}}" if kind == "VALUE" else f"{whole}, NULL"
+    map_key = ", 'm' AS map_key" if kind == "MAP" else ""
+    script = (
+        f"CREATE TABLE a__state WITH (kind = '{kind}', value_type = '{value}') AS "
+        f"SELECT 'k' || n AS key, [{values}][n] AS value{map_key} FROM range(1, 3) t(n)"
+    )
+    assert main(["create", str(tmp_path / "source"), script]) == 0
+    field = "value.inner.name" if kind == "VALUE" else "value.name"
+
+    told = warnings(tmp_path / "source", f"UPDATE a__state SET {field} = 'x'")
+
+    assert [one.partition(" gets NULL")[0] for one in told] == [f"state: {CLASS}.bi", f"state: {CLASS}.i"]
+    assert warnings(tmp_path / "source", f"UPDATE a__state SET {field} = 'x' WHERE key = 'k1'") == ()
+
+
 def test_a_jar_decides(source: Path) -> None:
     with pytest.raises(
         QueryError, match=r"acme\.Shapes\$Numbers\.i, which is primitive in the jar, found NULL"

@@ -94,6 +94,19 @@ def test_all_states_of_a_table_get_values_of_the_same_source(write: WriteCommand
     assert len(set(new)) == 1
 
 
+def test_an_offset_gets_one_value(write: WriteCommand) -> None:
+    ended = write(
+        'UPDATE source_offsets SET starting_offset = s.new FROM (VALUES (1), (2)) s(new) WHERE "partition" = 2'
+    )
+
+    assert ended.code == 1
+    assert (
+        "expected to change each row of source_offsets once in a statement, found topic words, partition 2 twice"
+        in ended.errors
+    )
+    assert not write.target.exists()
+
+
 def test_the_source_of_a_merge_has_one_name(write: WriteCommand) -> None:
     ended = write(
         "MERGE INTO aggregate__count t USING aggregate__count a JOIN aggregate__count b USING (key) ON t.key = a.key "

@@ -58,8 +58,34 @@ def test_a_field_that_other_states_keep_is_not_changed(
 
 
 @pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (
+            "CREATE TABLE c__new WITH (value_type = 'Pojo(acme.Point: y Integer, x Long)') AS "
+            "SELECT 'k' AS key, {'y': 1, 'x': 2} AS value",
+            "the field x of acme.Point is Long in c__new, and Integer in a__one",
+        ),
+        (
+            "CREATE TABLE c__new WITH (value_type = 'Pojo(acme.New: x Long)') AS SELECT 'k' AS key, {'x': 2} AS value; "
+            "CREATE TABLE d__new WITH (value_type = 'List<Pojo(acme.New: x String)>') AS SELECT 'k' AS key, [{'x': 'a'}] AS value",
+            "the field x of acme.New is Long in c__new, and String in d__new",
+        ),
+    ],
+)
+def test_a_new_state_has_the_fields_of_a_class_in_the_types_of_the_others(
+    script: str, message: str, connection: savepointdb.Connection, tmp_path: Path
+) -> None:
+    with pytest.raises(QueryError, match=message):
+        connection.write(tmp_path / "new", script)
+
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
     "script",
     [
+        "CREATE TABLE c__new WITH (value_type = 'Pojo(acme.Point: x Integer, z Long)') AS "
+        "SELECT 'k' AS key, {'x': 1, 'z': 2} AS value",
         altered("ALTER COLUMN {}.x TYPE BIGINT", 3),
         altered("RENAME COLUMN {}.x TO z", 3),
         # Flink fills a field that a state lacks, and leaves out one that the class lacks.

@@ -11,8 +11,9 @@ import pytest
 import savepointdb
 from readers import type_named
 from service.cli import main
+from tests.support.paths import DATA
 from tests.support.retained import WORDCOUNT
-from writers import comparable_numbers
+from writers import comparable
 
 CREATED = (
     "CREATE TABLE a__decimal AS SELECT 'k' AS key, 1.5::DECIMAL(10, 2) AS value;"
@@ -82,10 +83,30 @@ def test_numbers_are_compared_wherever_they_are_and_nothing_else() -> None:
     )
     other = pa.array([[("1", ["10", None])], None, []], serializer.arrow())
 
-    found = [comparable_numbers(serializer, array).to_pylist() for array in (given, same, other)]
+    found = [comparable(serializer, array).to_pylist() for array in (given, same, other)]
 
     assert found[0] == found[1] == [[("01", ["1e1", None])], None, []]
     assert found[2] != found[0]
+
+
+def test_a_row_without_a_kind_is_an_insert(tmp_path: Path) -> None:
+    with savepointdb.connect(DATA / "flink/2.3.0/everything-rocksdb-savepoints/canonical") as source:
+        source.write(
+            tmp_path / "new",
+            "UPDATE types__v_row SET value.f2 = {'f0': 1, 'f1': 'x'} WHERE key = 'k1'; UPDATE types__v_row SET value.f2.f0 = 5 "
+            "WHERE key = 'k2'; INSERT INTO types__v_row VALUES ('new', {'f0': 'n'})",
+        )
+
+    with savepointdb.connect(tmp_path / "new") as new:
+        found: dict[str, object] = dict(
+            new.sql("SELECT key, value FROM types__v_row WHERE key <> 'k0'").fetchall()
+        )
+    inner = {"f0": 1, "f1": "x", "__row_kind": "+I"}
+    assert found == {
+        "k1": {"f0": "x", "f1": None, "f2": inner, "__row_kind": "-D"},
+        "k2": {"f0": None, "f1": None, "f2": {"f0": 5, "f1": None, "__row_kind": "+I"}, "__row_kind": "+I"},
+        "new": {"f0": "n", "f1": None, "f2": None, "__row_kind": "+I"},
+    }
 
 
 @pytest.mark.parametrize(

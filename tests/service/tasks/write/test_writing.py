@@ -286,6 +286,11 @@ IMPOSSIBLE = "expected an offset from 0 on"
             "found -4: no source can read on from there",
         ),
         (
+            None,
+            'UPDATE "source__topic-partition-offset-states" SET value.f1 = -1 WHERE value.f1 = 0',
+            "expected a partition from 0 on, found -1: no source can read on from there",
+        ),
+        (
             "2.3.0-source-kafka-hashmap-canonical",
             "UPDATE source_offsets SET starting_offset = starting_offset - 25000",
             f"{IMPOSSIBLE}, or -1 (LATEST), or -2 (EARLIEST), or -3 (COMMITTED), found -24",
