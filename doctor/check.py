@@ -311,10 +311,9 @@ def _with_keys(
             verdict, risks=(*verdict.risks, caution_of(rules.KEY_SELECTOR_UNSEEN, f"keys of {old.title}"))
         )
     findings = list(key_findings(old, new, context).findings)
-    if not old.formats <= _READABLE[context.backend] | {"canonical"}:
-        findings.append(
-            Finding(rule=rules.NATIVE_FORMAT, detail=f"{', '.join(sorted(old.formats))} → {context.backend}")
-        )
+    if not _is_readable(old.formats, context.backend):
+        rule = rules.NATIVE_FORMAT if context.is_restorable else rules.TWO_NATIVE_FORMATS
+        findings.append(Finding(rule=rule, detail=f"{_listed(old.formats)} → {context.backend}"))
     if old.lacks_timers:
         findings.append(Finding(rule=rules.TIMERS_LEFT_OUT))
     effects = [(finding, finding.rule.effect_in(heap=context.backend == "hashmap")) for finding in findings]
@@ -328,6 +327,34 @@ def _with_keys(
         if _is_worse(effect, verdict):
             return _decided_by(verdict, finding, effect)
     return verdict
+
+
+def _is_readable(formats: frozenset[str], backend: str) -> bool:
+    return formats <= _READABLE[backend] | {"canonical"}
+
+
+def _listed(formats: frozenset[str]) -> str:
+    return ", ".join(sorted(formats))
+
+
+def _short(operator: JobOperator) -> str:
+    return operator.uid or operator.name or operator.operator_id
+
+
+def _mixture(job: Job) -> Iterator[Risk]:
+    """Yield the formats of a savepoint whose operators differ in them, and those of an older Flink."""
+    titles: dict[str, list[str]] = {}
+    for operator in job.operators.values():
+        if operator.formats:
+            titles.setdefault(_listed(operator.formats), []).append(_short(operator))
+    # Flink has a name for each operator, and stores it since 2.0.
+    if (job.metadata_version or 0) >= _FIRST_WITH_UIDS:
+        older = [_short(one) for one in job.operators.values() if one.has_state and not one.name]
+        if 0 < len(older) < len(job.operators):
+            titles["of Flink 1"] = older
+    if len(titles) > 1:
+        detail = "; ".join(f"{format}: {', '.join(own)}" for format, own in sorted(titles.items()))
+        yield note_of(rules.FORMATS_DIFFER, detail)
 
 
 def _is_worse(effect: Effect, verdict: OperatorVerdict) -> bool:
@@ -387,6 +414,7 @@ def check(
         new = replace(new, risks=(*new.risks, note_of(STATES_UNSEEN)))
 
     too_new = _metadata_finding(old, version)
+    formats = frozenset[str]().union(*(operator.formats for operator in old.operators.values()))
     context = Context(
         flink=version,
         backend=backend,
@@ -394,6 +422,7 @@ def check(
         old_kryo=2 if (old.metadata_version or 0) <= _LAST_WITH_KRYO_2 else 5,
         classes=known_classes(new),
         compare=compare,
+        is_restorable=any(_is_readable(formats, one) for one in _READABLE),
     )
     operators = tuple(
         _operator_verdict(operator, old, new, context, allow_non_restored=allow_non_restored)
@@ -409,7 +438,7 @@ def check(
         stage=stage,
         loses_data=outcome is Outcome.RESTORES and any(operator.loses_data for operator in operators),
         operators=operators,
-        risks=(*_cautions(old, context), *new.risks),
+        risks=(*_cautions(old, context), *_mixture(old), *new.risks),
         required_classes=tuple(
             required
             for operator in old.operators.values()

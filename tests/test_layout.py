@@ -59,7 +59,7 @@ FLOORS = {
         ("edits", "evolution"),
         ("operatorstate",),
         ("keyed",),
-        ("creation",),
+        ("creation", "copies"),
         ("elsewhere",),
         ("savepoint",),
     ),

@@ -18,6 +18,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     edits.py       what changes in a savepoint, what is made while it is written, and the files of the source that it takes over
     operatorstate/ changed rows of list, union and broadcast states
     keyed/         an operator's keyed state, written anew
+    copies.py      an operator of another savepoint, as it is
     creation/      states that no job has written
     elsewhere.py   keyed state that other processes make
     savepoint.py   source, edits and files → a new savepoint
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
         StateChanges,
         UpdatedRows,
     )
+    from writers.copies import TakeOperator, check_objects
+    from writers.creation.likeness import carry, state_like
     from writers.creation.operators import (
         CollectedElements,
         CreateOperator,
@@ -48,7 +51,15 @@ if TYPE_CHECKING:
     )
     from writers.creation.spool import SpooledEntries
     from writers.creation.states import NewState, kind_named, named_after, type_of_column
-    from writers.edits import DropOperator, Edit, FilesMode, ForFlink, RenameOperator, WithNewerFlink
+    from writers.edits import (
+        DropOperator,
+        Edit,
+        FilesMode,
+        ForFlink,
+        RenameOperator,
+        WithNewerFlink,
+        newest_version,
+    )
     from writers.elsewhere import Run, done, parcel_of, result_of
     from writers.encode.encoder import Encoded, Encoder
     from writers.encode.fitting import NullField, comparable, differing, fitted, null_fields, shown

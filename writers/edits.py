@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -187,6 +187,29 @@ def with_plain_key_groups(metadata: model.SavepointMetadata) -> model.SavepointM
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBytes(model.ByteStreamStateHandle):
     """Bytes that no file has yet: `writers.edits` decides whether they stay in `_metadata`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandleElsewhere(model.StreamStateHandle):
+    """Bytes of another savepoint, which finds their file by rules of its own."""
+
+    handle: model.StreamStateHandle
+    location: SavepointLocation
+
+
+def check_no_records_in_flight(operators: Iterable[model.OperatorState]) -> None:
+    """Refuse the records of an unaligned checkpoint: they may contradict what is changed.
+
+    Raises:
+        RefusedEditError: an operator has some.
+    """
+    for operator in operators:
+        for subtask in operator.subtasks:
+            if any(handle.channels for handle in (*subtask.input_channels, *subtask.result_subpartitions)):
+                raise RefusedEditError(
+                    f"the operator {operator.name or operator.uid or operator.operator_id} has records in flight, as an "
+                    "unaligned checkpoint: take an aligned checkpoint or a savepoint"
+                )
 
 
 def with_operator(
@@ -498,11 +521,13 @@ class TakenFile:
     Attributes:
         name: its name in the target.
         source: the handle whose bytes it has.
+        location: opens it.
         file: where these bytes are.
     """
 
     name: str
     source: model.StreamStateHandle
+    location: SavepointLocation
     file: ResolvedFile
 
 
@@ -540,14 +565,17 @@ class Gathering:
             return self._new(handle)
         if isinstance(handle, model.ByteStreamStateHandle):
             return handle
-        file = self.location.resolve(handle)
+        location = self.location
+        if isinstance(handle, HandleElsewhere):
+            location, handle = handle.location, handle.handle
+        file = location.resolve(handle)
         if self.mode is FilesMode.REFERENCE:
-            self.folders.add(self.location.url_of(file.location.parent))
+            self.folders.add(location.url_of(file.location.parent))
             return _referred(handle, file)
         key = (file.location, file.start, file.size_bytes)
         taken = self.files.get(key)
         if taken is None:
-            taken = TakenFile(self._name(file), handle, file)
+            taken = TakenFile(self._name(file), handle, location, file)
             self.files[key] = taken
         return model.RelativeFileStateHandle(relative_path=taken.name, state_size=file.size_bytes)
 
@@ -584,7 +612,7 @@ class Gathering:
         with target.create(taken.name) as new:
             if new.copy(file, file.start, file.size_bytes):
                 return
-            with self.location.open_stream(taken.source) as stream:
+            with taken.location.open_stream(taken.source) as stream:
                 for chunk in _chunks(stream):
                     new.write(chunk)
 

@@ -17,6 +17,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from readers import SavepointLocation
 from readers import metadata as model
 from readers.metadata import (
     EmptySegmentFileStateHandle,
@@ -253,6 +254,27 @@ def write_metadata(metadata: model.SavepointMetadata) -> bytes:
             raise UnwritableError(f"expected CheckpointProperties for version {version}, found none")
         output.raw(metadata.properties.stream)
     return bytes(output.data)
+
+
+def provable_metadata(source: SavepointLocation) -> model.SavepointMetadata:
+    """Return the metadata of a savepoint, after the proof that the writer knows every byte of it.
+
+    Raises:
+        UnwritableError: written again, it would be other bytes.
+    """
+    with source.open_metadata() as stream:
+        data = bytes(stream.view(0, stream.size_bytes).data)
+    metadata = model.read_metadata(data, stream.path)
+    written = write_metadata(metadata)
+    if written != data:
+        position = next(
+            (at for at, (new, old) in enumerate(zip(written, data, strict=False)) if new != old),
+            min(len(written), len(data)),
+        )
+        raise UnwritableError(
+            f"{stream.path}: expected to write {len(data)} bytes again as they are, found a difference at byte {position}"
+        )
+    return metadata
 
 
 def _write_master_state(output: DataOutput, master: model.MasterState) -> None:

@@ -23,18 +23,20 @@ from urllib.parse import parse_qsl
 from readers import Location, Savepoint, SavepointLocation, StorageOptions, check_lost_pages, given_location
 from readers import metadata as model
 from writers import edits
+from writers.copies import TakeOperator, check_backends
 from writers.edits import (
     FIRST_WITH_SAVEPOINT_HANDLES,
     Edit,
     FilesMode,
     ForFlink,
     Gathering,
+    check_no_records_in_flight,
     with_plain_key_groups,
 )
 from writers.elsewhere import Run, made_elsewhere
-from writers.errors import RefusedEditError, RestoreWarning, TargetError, UnwritableError
+from writers.errors import RestoreWarning, TargetError, UnwritableError
 from writers.keyed.rewrite import RewriteKeyedState
-from writers.metadata import write_metadata
+from writers.metadata import provable_metadata, write_metadata
 from writers.stores.clients import store_of
 from writers.stores.prefix import JoinedPrefix, TargetPrefix
 from writers.stores.store import StoreRequests
@@ -100,11 +102,13 @@ class SavepointWriter:
         self._source = source
         self._threads = threads
         self._opened = opened
-        metadata = _provable(source)
-        _check_no_records_in_flight(metadata)
+        metadata = provable_metadata(source)
+        check_no_records_in_flight(metadata.operators)
         for edit in edits:
             metadata = edit.applied(metadata, source)
         self._warnings = [warning for edit in edits for warning in edit.warnings]
+        self._warnings += check_backends(metadata, edits)
+        self._others = [edit.other.location for edit in edits if isinstance(edit, TakeOperator)]
         self._operators = [edit.operator for edit in edits if isinstance(edit, RewriteKeyedState)]
         self._has_plain_key_groups = self._decide_handles(metadata, edits)
         self._gathering = Gathering(source, mode)
@@ -199,7 +203,7 @@ class SavepointWriter:
             ReaderError: a file of the source vanished, or is damaged.
         """
         counter = edits.FileCounter()
-        with target_of(os.fspath(target), self._source) as place:
+        with target_of(os.fspath(target), self._source, self._others) as place:
             self._gathering.bring(place)
             planned, noticed = self._with_made_state(lambda makers: self._made(makers, place, counter, run))
             data = write_metadata(planned)
@@ -266,42 +270,6 @@ def _names_in(metadata: model.SavepointMetadata) -> set[str]:
     return {one.relative_path for one in metadata.streams() if isinstance(one, model.RelativeFileStateHandle)}
 
 
-def _provable(source: SavepointLocation) -> model.SavepointMetadata:
-    """Return the source's metadata, after the proof that the writer knows every byte of it.
-
-    Raises:
-        UnwritableError: written again, it would be other bytes.
-    """
-    with source.open_metadata() as stream:
-        data = bytes(stream.view(0, stream.size_bytes).data)
-    metadata = model.read_metadata(data, stream.path)
-    written = write_metadata(metadata)
-    if written != data:
-        position = next(
-            (at for at, (new, old) in enumerate(zip(written, data, strict=False)) if new != old),
-            min(len(written), len(data)),
-        )
-        raise UnwritableError(
-            f"{stream.path}: expected to write {len(data)} bytes again as they are, found a difference at byte {position}"
-        )
-    return metadata
-
-
-def _check_no_records_in_flight(metadata: model.SavepointMetadata) -> None:
-    """Refuse the records of an unaligned checkpoint: they may contradict what is changed.
-
-    Raises:
-        RefusedEditError: it has some.
-    """
-    for operator in metadata.operators:
-        for subtask in operator.subtasks:
-            if any(handle.channels for handle in (*subtask.input_channels, *subtask.result_subpartitions)):
-                raise RefusedEditError(
-                    f"the operator {operator.name or operator.uid or operator.operator_id} has records in flight, as an "
-                    "unaligned checkpoint: take an aligned checkpoint or a savepoint"
-                )
-
-
 def _merged(warnings: Iterable[RestoreWarning]) -> tuple[str, ...]:
     """Return warnings as text, those of one state and reason as one."""
     found: dict[tuple[str, str], RestoreWarning] = {}
@@ -312,12 +280,13 @@ def _merged(warnings: Iterable[RestoreWarning]) -> tuple[str, ...]:
     return tuple(map(str, found.values()))
 
 
-def target_of(text: str, source: SavepointLocation) -> Target:
+def target_of(text: str, source: SavepointLocation, others: Iterable[SavepointLocation] = ()) -> Target:
     """Make the place of a new savepoint.
 
     Args:
         text: a path of this machine, or a URL; options of a bucket that the source is in need not be repeated.
         source: the source savepoint, from which files may be copied where they are.
+        others: other savepoints that are read.
 
     Raises:
         TargetExistsError: something is there.
@@ -325,7 +294,8 @@ def target_of(text: str, source: SavepointLocation) -> Target:
         ReaderError: the options of the URL are wrong.
     """
     location, query = given_location(text)
-    _check_apart(location, source)
+    for one in (source, *others):
+        _check_apart(location, one)
     if location.scheme == "file":
         return TargetDirectory(location.path)
     query = query or source.query_of(location) or ""

@@ -26,7 +26,7 @@ from readers import (
     StoredHeader,
     impossible_offsets,
 )
-from readers.metadata import KeyGroupsSavepointStateHandle, StateRole
+from readers.metadata import StateRole
 
 _FIRST_OF_2 = 5
 # Of a state in one subtask: the splits of one reader are a few kilobytes.
@@ -98,16 +98,6 @@ def _with_missing(savepoint: Savepoint, operator: JobOperator) -> JobOperator:
     return replace(operator, problems=(*operator.problems, *map(str, missing)))
 
 
-def _format_of(source: Source) -> str:
-    """Return the layout of state files: `canonical`, or the backend that restores them.
-
-    RocksDB before 1.13, and its full checkpoints up to 1.15, have the canonical layout behind a handle that hashmap takes for its own.
-    """
-    if source.backend == "canonical" and not isinstance(source.recorded, KeyGroupsSavepointStateHandle):
-        return "rocksdb"
-    return source.backend
-
-
 def _with_offsets(operator: JobOperator) -> JobOperator:
     """Return an operator whose states say from which of their offsets no source can read on."""
     if operator.opened is None:
@@ -133,7 +123,7 @@ def _operator(operator: Operator) -> JobOperator:
         if keyed:
             key = key or source.key_serializer
             key_classes |= _key_classes(source)
-            formats.add(_format_of(source))
+            formats |= source.layouts
         for name, entry in source.entries.items():
             if entry.kind not in _UNDESCRIBED:
                 meta = registered.get((name.name, entry.kind is StateKind.TIMER))

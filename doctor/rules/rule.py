@@ -224,6 +224,7 @@ class Context:
         old_kryo: the version of Kryo that wrote the savepoint, 2 or 5.
         classes: the classes of the new job.
         compare: compares nested type trees.
+        is_restorable: False if no backend reads the files of all operators.
     """
 
     flink: FlinkVersion
@@ -232,6 +233,7 @@ class Context:
     old_kryo: int
     classes: KnownClasses
     compare: Compare
+    is_restorable: bool = True
 
     @property
     def is_upgrade(self) -> bool:

@@ -221,6 +221,23 @@ NATIVE_FORMAT = Rule(
     remedy="restore it with its own backend in Flink 1.13 or later, and take a canonical savepoint there: all backends read these",
     shown_by="backend-native o.a.f.runtime.state.heap.HeapRestoreOperation",
 )
+TWO_NATIVE_FORMATS = Rule(
+    id="native-two-backends",
+    change="native state of hashmap and native state of rocksdb, in different operators",
+    effect="no backend reads both",
+    backends=FAILS_RESTORE,
+    flink="EOFException; ClassCastException of the state handle",
+    remedy="change state of the operators of one backend with `savepointdb write`, which writes all of theirs as canonical",
+    shown_by="backend-native o.a.f.runtime.state.heap.HeapRestoreOperation",
+)
+FORMATS_DIFFER = Rule(
+    id="formats-differ",
+    change="operators in several formats, or of several versions of Flink",
+    effect="each is restored by itself, by a backend that reads all of them",
+    backends=FINE,
+    remedy="restore it with such a backend",
+    shown_by="o.a.f.runtime.checkpoint.StateAssignmentOperation",
+)
 TIMERS_LEFT_OUT = Rule(
     id="heap-timers-left-out",
     change="windows in a native savepoint of rocksdb, taken from a job with timers on the heap",

@@ -21,7 +21,12 @@ from readers.decode.program import Program
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats.entry import Entry, EntryLayout, column_type
 from readers.headers import StoredHeader
-from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
+from readers.metadata import (
+    KeyedStateHandle,
+    KeyGroupRange,
+    KeyGroupsSavepointStateHandle,
+    StreamStateHandle,
+)
 from readers.serializers.base import Serializer
 from readers.storage.location import SavepointLocation
 
@@ -304,6 +309,17 @@ class Source(ABC):
     def recorded(self) -> KeyedStateHandle | None:
         """The handle of keyed state that it was opened from; None for other state."""
         return None
+
+    @property
+    def layouts(self) -> frozenset[str]:
+        """The layouts of keyed state: `canonical`, or the backend that restores it; `changelog`, and those of its base.
+
+        RocksDB before 1.13, and its full checkpoints up to 1.15, have the canonical layout behind a handle that hashmap takes for its
+        own.
+        """
+        if self.backend == "canonical" and not isinstance(self.recorded, KeyGroupsSavepointStateHandle):
+            return frozenset({"rocksdb"})
+        return frozenset({self.backend})
 
     @property
     def key_serializer(self) -> Serializer | None:

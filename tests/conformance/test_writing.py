@@ -97,6 +97,22 @@ def test_every_door_refuses_the_same_write(
     assert told["cli"].exit_code in (1, 2)
 
 
+def test_every_door_previews_an_operator_of_another_savepoint(writing_doors: dict[str, Door]) -> None:
+    sql = f"DROP TABLE aggregate; COPY OPERATOR {NATIVE.name}.aggregate"
+    served = {
+        name: writing_doors[name].run("write", CANONICAL, sql=sql, **options).outcome
+        for name, options in (("http", {"dry_run": True, "target": None}), ("mcp", {}))
+    }
+    paths = {CANONICAL.name: CANONICAL, NATIVE.name: NATIVE}
+    with savepointdb.connect(paths, database=CANONICAL.name) as db:
+        alone = db.write(None, sql, dry_run=True).to_dict()
+
+    assert served["mcp"].pop("check")["verdict"] == "fine"
+    texts = [[one["text"] for one in told["statements"]] for told in (*served.values(), alone)]
+    assert texts[0] == texts[1] == texts[2]
+    assert f"aggregate is copied from {NATIVE.name}: count (VALUE)" in texts[0][1]
+
+
 def test_every_door_writes_the_same_savepoint(writing_doors: dict[str, Door], root: Path) -> None:
     told = {
         name: writing_doors[name].run("write", CANONICAL, sql=CHANGE, target=root / f"write-{name}").outcome

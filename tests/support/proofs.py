@@ -11,16 +11,17 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from readers import SUBTASK, Operator, Savepoint, State, StateKind
 from tests.support.creations import rows_of_job, text_of_row
 from tests.support.expected import rows_of
-from tests.support.restoring import RECORDED, Restore
+from tests.support.restoring import RECORDED, VERSIONS, Restore
 
 _FOLDER = RECORDED / "statements"
+_OTHER = dict(zip(VERSIONS, reversed(VERSIONS), strict=True))
 _ACCESS = re.compile(r", 'ttl_timestamp': datetime\.datetime\([0-9, ]*\)")
 # Their elements may come to other subtasks, in another order.
 _OF_OPERATORS = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST, StateKind.BROADCAST})
@@ -42,6 +43,7 @@ class Proof:
         undeclared: states that the job does not declare: Flink keeps them, and the job cannot list them.
         written_by: the version of Flink that wrote the source, where it is always the same one.
         fields: the fields of values that the job lists; all if there are none.
+        others: as of a `Restore`; `{backend}` and `{version}` in it stand for what restores it, `{other}` for the other version.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Proof:
     undeclared: tuple[str, ...] = ()
     written_by: str | None = None
     fields: tuple[str, ...] = ()
+    others: dict[str, str] = field(default_factory=dict)
 
     def restore(self, version: str, backend: str) -> Restore:
         """The restore by a version and backend of Flink."""
@@ -67,6 +70,10 @@ class Proof:
             job=self.job,
             restoring=self.restoring,
             written_by=self.written_by,
+            others={
+                name: source.format(backend=backend, version=version, other=_OTHER[version])
+                for name, source in self.others.items()
+            },
         )
 
     @property

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Restore:
         states: the states that are compared; all if there are none.
         written_by: the version of Flink that wrote the source, if it is another one.
         fields: the fields of values that are compared; all if there are none.
+        others: savepoints that the script names: name → below `tests/data/flink`, or an archive of `tests/data/snapshots`.
         sends: lines, as JSON, that the job must print: state that it found, or output after the restore.
     """
 
@@ -58,6 +59,7 @@ class Restore:
     states: tuple[str, ...] = ()
     written_by: str | None = None
     fields: tuple[str, ...] = ()
+    others: dict[str, str] = field(default_factory=dict)
     sends: tuple[str, ...] = ()
 
     def concerns(self, state: str) -> bool:
@@ -81,6 +83,15 @@ class Restore:
         path = DATA / "flink" / self.version / self.source
         shutil.copytree(path.parent, folder / path.parent.name)
         return folder / path.parent.name / path.name
+
+    def named(self, folder: Path) -> Iterator[str]:
+        """The options of `savepointdb write` that name the other savepoints; archives are unpacked below a folder."""
+        for name, source in self.others.items():
+            path = DATA / "flink" / source
+            yield from (
+                "--savepoint",
+                f"{name}={path if path.exists() else unpacked(source, folder / name).directory}",
+            )
 
     @property
     def recorded(self) -> dict[str, Any]:

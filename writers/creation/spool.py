@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +26,12 @@ from writers.encode.fitting import shown
 from writers.errors import UnencodableValueError, WriterError
 from writers.hashes import key_groups_of
 from writers.headers import RegisteredState
+from writers.keyed.assembly import EntrySegments, assembled
 from writers.target import TargetPart
 
 _IN_MEMORY_BYTES = 32 << 20
 _BATCH_ROWS = 1 << 17
+_HELD_BYTES = 8 << 20
 
 
 class _OfNewState:
@@ -106,15 +109,43 @@ class SpooledEntries(_OfNewState):
         order = np.argsort(groups, kind="stable")
         data = packed(encoded, order)
         sizes = encoded.ends[:, 1] - encoded.starts[:, 0] + FRAME_BYTES
-        by_group = np.bincount(groups, weights=sizes, minlength=self.max_parallelism)
+        self._append(data, np.bincount(groups, weights=sizes, minlength=self.max_parallelism))
+        self._counts += np.bincount(groups, minlength=self.max_parallelism)
+        self.rows += rows.num_rows
+
+    def add_entries(self, entries: Iterable[tuple[int, EntrySegments]]) -> None:
+        """Add entries that are made already, each with its key group."""
+        held: list[tuple[int, NDArray[np.uint8]]] = []
+        size = 0
+        for group, some in entries:
+            if not len(some):
+                continue
+            held.append((group, assembled(some)))
+            size += held[-1][1].size
+            self._counts[group] += len(some)
+            self.rows += len(some)
+            if size >= _HELD_BYTES:
+                self._write(held)
+                held, size = [], 0
+        if held:
+            self._write(held)
+
+    def _write(self, held: list[tuple[int, NDArray[np.uint8]]]) -> None:
+        held.sort(key=lambda one: one[0])
+        groups = [group for group, _ in held]
+        by_group = np.bincount(
+            groups, weights=[data.size for _, data in held], minlength=self.max_parallelism
+        )
+        self._append(np.concatenate([data for _, data in held]), by_group)
+
+    def _append(self, data: NDArray[np.uint8], by_group: NDArray[Any]) -> None:
+        """Append entries in the order of their key groups, whose sizes are given."""
         begins = np.zeros(self.max_parallelism + 1, dtype=np.int32)
         begins[1:] = np.cumsum(by_group)
         self._file.seek(self._size)
         self._file.write(memoryview(data))
         self._runs.append((self._size, begins))
         self._size += len(data)
-        self._counts += np.bincount(groups, minlength=self.max_parallelism)
-        self.rows += rows.num_rows
 
     def _columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
         schema = self._encoder.schema

@@ -158,6 +158,8 @@ class NewState:
         types: the serializers of its columns, by name: `key`, `namespace`, `map_key`, `value`.
         ttl: whether values carry the time of their last access.
         now_ms: the time of the last access of rows that have none.
+        registration: of a state like it, whose snapshots it has; None to make them of its types.
+        keys: the snapshot of the keys of that state.
 
     Raises:
         RefusedEditError: the kind has no such column, or needs another one.
@@ -169,6 +171,8 @@ class NewState:
     types: Mapping[str, Serializer]
     ttl: bool = False
     now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    registration: RegisteredState | None = None
+    keys: bytes = b""
 
     def __post_init__(self) -> None:
         wanted = _TYPES[self.kind]
@@ -213,13 +217,15 @@ class NewState:
         Raises:
             UnencodableTypeError: the snapshot of a type cannot be written.
         """
+        if self.registration is not None:
+            return replace(self.registration, name=self.name)
         info = state_meta_info(self.name, self.entry)
         blocks = {name: snapshot_block(write_snapshot(one)) for name, one in info.serializers.items()}
         return RegisteredState(name=info.name, kind=info.kind, options=info.options, blocks=blocks)
 
     def key_block(self) -> bytes:
         """Return the snapshot of its keys, as the header of a keyed state file has it."""
-        return snapshot_block(write_snapshot(self.types["key"]))
+        return self.keys or snapshot_block(write_snapshot(self.types["key"]))
 
     def columns(self) -> Iterator[str]:
         """Yield the names of the columns that rows may have; `ROW_ORDER` says which of them rows need."""

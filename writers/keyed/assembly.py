@@ -268,11 +268,7 @@ class KeyGroupAssembler:
         if not len(entries):
             return
         self._begin_state()
-        table = np.ascontiguousarray(entries.table)
-        size = int(table[:, KEY_BYTES].sum() + table[:, VALUE_BYTES].sum()) + 2 * _LENGTH_BYTES * len(table)
-        output: NDArray[np.uint8] = np.empty(size, dtype=np.uint8)
-        self._last_key = _assemble(table, len(table), output)
-        self._last = output
+        self._last, self._last_key = _assembled(entries)
 
     def add_run(self, run: NDArray[np.uint8]) -> None:
         """Append entries of the state as a canonical file has them: the last of the state is marked, in the last piece."""
@@ -314,6 +310,19 @@ class KeyGroupAssembler:
             self._packed.write(data)
         else:
             self._file.write(data)
+
+
+def _assembled(entries: EntrySegments) -> tuple[NDArray[np.uint8], int]:
+    """Return entries one after the other, with the position of the last one's key."""
+    table = np.ascontiguousarray(entries.table)
+    size = int(table[:, KEY_BYTES].sum() + table[:, VALUE_BYTES].sum()) + 2 * _LENGTH_BYTES * len(table)
+    output: NDArray[np.uint8] = np.empty(size, dtype=np.uint8)
+    return output, _assemble(table, len(table), output)
+
+
+def assembled(entries: EntrySegments) -> NDArray[np.uint8]:
+    """Return entries one after the other, as a canonical file has them; none of them is marked as the last one."""
+    return _assembled(entries)[0]
 
 
 class _PackedGroup:

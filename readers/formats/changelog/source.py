@@ -216,6 +216,10 @@ class ChangelogSource(FilesSource):
 
     backend = "changelog"
 
+    @property
+    def layouts(self) -> frozenset[str]:
+        return frozenset({self.backend}).union(*(base.layouts for base in self.bases))
+
     def refine(self, change: EntryChange) -> Self:
         """Return a source with refined base and log: whether changes can be replayed depends on the refined types."""
         described = {name: change(name, entry) for name, entry in self.described.items()}

@@ -400,6 +400,7 @@ def text_lines(findings: Findings, width: int | None = None) -> Iterator[str]:
         yield "against    nothing: only the version of Flink is checked"
     if findings.left_out:
         yield f"backend    {worst.backend}, whose own files these are: {findings.left_out} does not read them"
+    yield from (printable(f"mixed      {one.message}") for one in worst.risks if one.rule == _FORMATS_DIFFER)
     yield ""
     for report in (worst, *findings.others):
         yield printable(_headline(report, findings))
@@ -500,6 +501,7 @@ _SEVERITIES = (Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT,
 
 # The rule of files that another backend wrote for itself.
 _FOREIGN_FILES = "native-other-backend"
+_FORMATS_DIFFER = "formats-differ"
 
 STAGES = {
     Stage.GRAPH: "before any task starts",

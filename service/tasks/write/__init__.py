@@ -5,6 +5,7 @@
     changes.py     statements that change the same thing, and what they share: SELECTs, what has changed, what the job's classes forbid
     rows/          changes of rows of states
     alterations.py changes of whole operators and states: they go, or get other names and types
+    copying.py     operators of other savepoints
     creating.py    new states
     offsets.py     changes of `source_offsets`, and `rewind_kafka`
     localfiles.py  files of this machine that a script or a query names in FROM

@@ -29,12 +29,17 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from catalog import CatalogError, Database, PlannedTable, Scan, Table
+from catalog import Catalog, CatalogError, Database, PlannedTable, Scan, Table
 from catalog.changedtables import STATE, StateKey, TableChanges, changed_state
 from catalog.scan import FactsSplit
 from catalog.statetables import TableState
 from readers import ROW, Operator, PojoSerializer, Savepoint, Serializer, State, operator_id_of
-from service.base.errors import InvalidQueryError, InvalidValueError, Position, translated
+from service.base.errors import (
+    InvalidQueryError,
+    InvalidValueError,
+    Position,
+    translated,
+)
 from service.query.sql.text import quoted
 from service.tasks.write.statements.parser import Fragment, Statement
 from service.tasks.write.statements.script import Assignment, RowStatement
@@ -377,6 +382,8 @@ class ScriptContext:
 
     Attributes:
         database: the savepoint as it is.
+        catalog: has it, and the other savepoints that statements may name.
+        version: of `_metadata` in the new savepoint.
         select: runs a SELECT over it.
         changed_table: returns a table, by its casefolded name, as the script has left it; None if no statement changed it.
         folder: for files that are gone with the script.
@@ -388,6 +395,8 @@ class ScriptContext:
     """
 
     database: Database
+    catalog: Catalog
+    version: int
     select: Select
     changed_table: Callable[[str], Table | None]
     folder: Path

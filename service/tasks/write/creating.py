@@ -2,32 +2,42 @@
 
     statement ─ options and columns ─▶ kind and types ─ SELECT, batch by batch ─▶ entries on disk ─▶ an edit
 
+LIKE gives a state the types of one in another savepoint, by its serializer snapshots. `SELECT * FROM` that state `WHERE …` takes its
+entries as they are, whatever they hold; the rows of any other query are encoded in these types.
+
 Rows are encoded while they come, so memory does not grow with their number, and every value and key that is refused is found before
 anything is written. A state that a statement creates is no table of the script's other statements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pyarrow as pa
 
-from catalog import Table
+from catalog import CatalogError, Table
+from catalog.changedtables import ChangedTable, TableChanges, writable_states_of
+from catalog.statetables import StatesTable, TimersTable
 from readers import (
+    ROW,
     Operator,
     PojoSerializer,
     Savepoint,
     Serializer,
+    State,
     StateKind,
     UnsupportedSerializerError,
+    is_keyed,
     operator_id_of,
     type_named,
 )
-from service.base.errors import InvalidQueryError, QueryError
+from service.base.errors import InvalidQueryError, QueryError, query_error_of, translated
 from service.query.sql.text import quoted
 from service.tasks.write.changes import (
+    TARGET,
     Changes,
     Composition,
     Effect,
@@ -35,9 +45,13 @@ from service.tasks.write.changes import (
     StateTypes,
     field_warnings,
 )
+from service.tasks.write.copying import other_savepoint
 from service.tasks.write.request import write_errors
-from service.tasks.write.statements.script import CreateTable
+from service.tasks.write.rows.layers import check_not_assumed, shared_group
+from service.tasks.write.statements.creation import CreateTable, whole_rows
+from service.tasks.write.statements.parser import Fragment
 from writers import (
+    GROUP,
     MOST_KEY_GROUPS,
     CollectedElements,
     CreateOperator,
@@ -48,11 +62,16 @@ from writers import (
     RestoreWarning,
     RewriteKeyedState,
     SpooledEntries,
+    StateChanges,
+    WriterError,
+    carry,
     check_created,
+    check_objects,
     fitted,
     kind_named,
     named_after,
     null_fields,
+    state_like,
     type_of_column,
 )
 
@@ -60,17 +79,8 @@ _TYPED = ("key", "namespace", "map_key", "value")
 _KEY = "key"
 _INDEX = "list_index"
 _EXPECTED = "_expected_index"
-_OPTIONS = frozenset(
-    {
-        "kind",
-        "operator_uid",
-        "state",
-        "ttl",
-        "parallelism",
-        "max_parallelism",
-        *(f"{one}_type" for one in _TYPED),
-    }
-)
+_OF_TYPES = ("kind", "ttl", *(f"{one}_type" for one in _TYPED))
+_OPTIONS = frozenset({"operator_uid", "state", "parallelism", "max_parallelism", *_OF_TYPES})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,6 +122,27 @@ class CreatedStates:
             yield RewriteKeyedState(operator=self.known, added=keyed)
         if elements:
             yield ExtendOperatorState(operator_id=self.known.operator_id, elements=elements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikedState:
+    """The state that LIKE names.
+
+    Attributes:
+        state: the state.
+        table: its rows, with their places.
+        parallelism, max_parallelism: of its operator.
+    """
+
+    state: State
+    table: ChangedTable
+    parallelism: int
+    max_parallelism: int
+
+    def keeps_groups_in(self, operator: CreatedStates) -> bool:
+        """Return whether its entries have their key groups in an operator, too."""
+        is_same = self.max_parallelism == operator.max_parallelism
+        return is_keyed(self.state.kind) and is_same and shared_group(self.state) is None
 
 
 class StateCreations(Changes):
@@ -168,16 +199,25 @@ class StateCreations(Changes):
     def _create(self, statement: CreateTable) -> Effect:
         options = _known(statement.options)
         uid, name = _names(statement, options)
-        operator = self._operator(uid, options)
+        like = self._like(statement, options) if statement.like else None
+        operator = self._operator(uid, options, like)
         if name in operator.names:
             raise InvalidQueryError(
                 f"expected a new state of {uid!r}, found {name!r}, which the script creates already"
             )
-        with self.context.select(_select(statement, self._columns(statement, options))) as rows:
-            rows = _with_checked_indexes(rows) if _EXPECTED in rows.schema.names else rows
-            state = _state(name, options, rows.schema)
-            nulls: set[NullField] = set()
-            added = self._filled(state, operator, _noting(rows, state, nulls))
+        nulls: set[NullField] = set()
+        whole = whole_rows(statement.query, statement.like) if like is not None else None
+        if like is not None and whole is not None and like.keeps_groups_in(operator):
+            state = state_like(like.state, name)
+            added = self._carried(state, operator, like, *whole)
+        else:
+            select = _select(statement, self._columns(statement, options, like))
+            with _advised(statement.like), self.context.select(select) as rows:
+                rows = _with_checked_indexes(rows) if _EXPECTED in rows.schema.names else rows
+                state = (
+                    _state(name, options, rows.schema) if like is None else _checked(like.state, name, rows)
+                )
+                added = self._filled(state, operator, _noting(rows, state, nulls))
         self._warnings += field_warnings(name, nulls, self.context.database.savepoint)
         self.types.append(StateTypes(table=statement.name, before=(), after=tuple(state.types.values())))
         self._operators[uid] = operator
@@ -194,19 +234,77 @@ class StateCreations(Changes):
             f"{'operator' if operator.known is not None else 'new operator with uid'} {uid!r}",
         )
 
-    def _columns(self, statement: CreateTable, options: Mapping[str, str]) -> list[str]:
+    def _columns(
+        self, statement: CreateTable, options: Mapping[str, str], like: LikedState | None
+    ) -> list[str]:
         """Return the names of a statement's columns: those of its list, or else of the query of a list state."""
         names = [column.name for column in statement.columns]
-        if names or kind_named(options.get("kind", "VALUE")) is not StateKind.LIST:
+        kind = kind_named(options.get("kind", "VALUE")) if like is None else like.state.kind
+        if names or kind is not StateKind.LIST:
             return names
         select = Composition("SELECT * FROM ").expression(statement.query, "_rows").add(" LIMIT 0")
         with self.context.select(select) as rows:
             return list(rows.schema.names)
 
-    def _operator(self, uid: str, options: Mapping[str, str]) -> CreatedStates:
-        """Return the operator of a statement."""
+    def _like(self, statement: CreateTable, options: Mapping[str, str]) -> LikedState:
+        """Return the state that LIKE names.
+
+        Raises:
+            QueryError: there is none, or options name other types.
+        """
+        named = next((one for one in options if one in _OF_TYPES), None)
+        if named is not None:
+            raise InvalidQueryError(f"LIKE says what the option {named} says: leave one of them out")
+        database = other_savepoint(self.context, statement.like, "LIKE savepoint.operator__state")
+        with translated(CatalogError):
+            table = database.table(statement.like[-1])
+        found = writable_states_of(table, TableChanges()) if isinstance(table, StatesTable) else ()
+        if len(found) != 1 or isinstance(table, TimersTable):
+            raise InvalidQueryError(f"LIKE {'.'.join(statement.like)}: expected the table of one state")
+        check_not_assumed(table.name, found[0].state)
+        state = found[0].state
+        check_objects([state], database.savepoint.metadata.version, self.context.version)
+        recorded = next(
+            one for one in database.savepoint.metadata.operators if one.operator_id == state.operator_id
+        )
+        return LikedState(
+            state=state,
+            table=found[0].table,
+            parallelism=recorded.parallelism,
+            max_parallelism=recorded.max_parallelism,
+        )
+
+    def _carried(
+        self,
+        state: NewState,
+        operator: CreatedStates,
+        like: LikedState,
+        alias: str | None,
+        condition: Fragment | None,
+    ) -> int:
+        """Add a state with entries of another one to an operator; return the number of rows."""
+        spool, now_ms = self.context.states.spool, self.context.states.now_ms
+        changes, tables = StateChanges(now_ms=now_ms), {TARGET: like.table}
+        rows = self.context.read(Composition(f"SELECT count(*) FROM {TARGET}"), tables)
+        count = int(rows.column(0)[0].as_py())
+        if condition is not None:
+            name = quoted(alias or like.table.name)
+            gone = Composition(
+                f"SELECT {name}.{GROUP}, {name}.{ROW} FROM {TARGET} AS {name} WHERE (", condition
+            )
+            with self.context.select(gone.add("\n) IS NOT TRUE"), tables) as places:
+                removed = spool.removed(places)
+            count -= removed.rows.num_rows
+            changes = replace(changes, layers=(removed,) if removed.rows.num_rows else ())
+        self._keep(state, operator, lambda entries: carry(entries, like.state, changes))
+        return count
+
+    def _operator(
+        self, uid: str, options: Mapping[str, str], like: LikedState | None = None
+    ) -> CreatedStates:
+        """Return the operator of a statement; a new one has the key groups of the state that LIKE names."""
         known = self._operators.get(uid) or self._of_savepoint(uid)
-        defaults = known or self.context
+        defaults = known or like or self.context
         parallelism = _number(options, "parallelism") or defaults.parallelism
         most = _number(options, "max_parallelism") or defaults.max_parallelism
         if known is not None and (known.parallelism, known.max_parallelism) != (parallelism, most):
@@ -243,6 +341,15 @@ class StateCreations(Changes):
                 elements.add(batch)
             operator.elements.append(elements)
             return elements.rows
+
+        def fill(entries: SpooledEntries) -> None:
+            for batch in rows:
+                entries.add(batch)
+
+        return self._keep(state, operator, fill)
+
+    def _keep(self, state: NewState, operator: CreatedStates, fill: Callable[[SpooledEntries], None]) -> int:
+        """Add a keyed state to an operator, with the entries that a function adds; return their number."""
         if operator.keyed and operator.keyed[0].key_block() != state.key_block():
             first = operator.keyed[0].state
             raise InvalidQueryError(
@@ -251,8 +358,7 @@ class StateCreations(Changes):
             )
         entries = SpooledEntries(state, operator.max_parallelism, self.context.folder)
         try:
-            for batch in rows:
-                entries.add(batch)
+            fill(entries)
             entries.check()
         except BaseException:
             entries.close()
@@ -261,6 +367,29 @@ class StateCreations(Changes):
         return entries.rows
 
     appliers: ClassVar = {CreateTable: _create}
+
+
+@contextmanager
+def _advised(like: tuple[str, ...]) -> Iterator[None]:
+    """Tell a user of LIKE whose rows cannot be encoded which query needs no encoding."""
+    try:
+        yield
+    except WriterError as error:
+        if not like:
+            raise
+        failure = query_error_of(error)
+        name = ".".join(like)
+        failure.hint = (
+            f"SELECT * FROM {name} WHERE … takes its entries as they are, with the max_parallelism of {name}"
+        )
+        raise failure from error
+
+
+def _checked(like: State, name: str, rows: pa.RecordBatchReader) -> NewState:
+    """Return a state like another one, for rows with these columns."""
+    state = state_like(like, name)
+    state.check_columns(rows.schema.names)
+    return state
 
 
 def _noting(rows: pa.RecordBatchReader, state: NewState, nulls: set[NullField]) -> Iterator[pa.RecordBatch]:

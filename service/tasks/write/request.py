@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from catalog import Database
 from readers import ReaderError
 from service.base.errors import (
     ConflictError,
@@ -21,7 +22,7 @@ from service.base.errors import (
 )
 from service.query.engines.registry import AUTO, work_choices
 from service.tasks.task import TaskRequest, option
-from writers import FilesMode, TargetError, TargetExistsError, WriterError
+from writers import FilesMode, TargetError, TargetExistsError, WriterError, newest_version
 
 _LONGEST_SCRIPT = 1 << 30  # settings limit it further
 
@@ -94,8 +95,8 @@ class WriteRequest(CreateRequest):
     database: str | None = option("name or alias of the source savepoint; it is only read", default=None)
     target: str | None = target_option(flag="to")
     sql: str = _script(
-        "UPDATE, DELETE, INSERT, MERGE, TRUNCATE; DELETE KEY, RENAME KEY; CREATE TABLE … AS SELECT, ALTER TABLE, DROP TABLE, "
-        "CALL rewind_kafka(…)"
+        "UPDATE, DELETE, INSERT, MERGE, TRUNCATE; DELETE KEY, RENAME KEY; CREATE TABLE … AS SELECT, ALTER TABLE, DROP TABLE; "
+        "COPY OPERATOR; CALL rewind_kafka(…)"
     )
     flink: str | None = _flink("the source's")
     files: str = files_option(
@@ -109,6 +110,25 @@ class WriteRequest(CreateRequest):
         metavar="TABLE=ROWS",
     )
     allow_empty: bool = option("write even if a statement or the script changes nothing", default=False)
+
+
+def written_version(database: Database, flink: str | None) -> int:
+    """Return the version of `_metadata` that a script over a savepoint writes."""
+    own = database.savepoint.metadata.version
+    return own if flink is None else min(own, newest_version(release_of(flink)))
+
+
+def release_of(flink: str) -> tuple[int, int]:
+    """Return the major and minor number of a version of Flink.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    major, _, rest = flink.partition(".")
+    minor = rest.partition(".")[0]
+    if not (major.isdecimal() and minor.isdecimal()):
+        raise InvalidRequestError(f"expected a version of Flink such as 1.20 or 2.3, found {flink!r}")
+    return int(major), int(minor)
 
 
 translate(WriterError, InvalidQueryError, "REFUSED_WRITE")

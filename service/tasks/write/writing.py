@@ -29,7 +29,6 @@ from service.base.errors import (
     ConflictError,
     EngineUnavailableError,
     InvalidQueryError,
-    InvalidRequestError,
     NothingChangesError,
     QueryError,
     translated,
@@ -51,9 +50,16 @@ from service.tasks.write.changes import (
     check_created_classes,
     null_warnings,
 )
+from service.tasks.write.copying import OperatorCopies
 from service.tasks.write.creating import StateCreations
 from service.tasks.write.offsets import OffsetChange, OffsetChanges
-from service.tasks.write.request import CreateRequest, WriteRequest, write_errors
+from service.tasks.write.request import (
+    CreateRequest,
+    WriteRequest,
+    release_of,
+    write_errors,
+    written_version,
+)
 from service.tasks.write.rows.keys import KeyChanges
 from service.tasks.write.rows.tables import RowChanges
 from service.tasks.write.statements.parser import Statement
@@ -66,6 +72,7 @@ from writers import (
     RestoreWarning,
     SavepointWriter,
     Summary,
+    TakeOperator,
     merged_edits,
     write_empty_savepoint,
 )
@@ -132,6 +139,7 @@ class Script:
 
     Args:
         database: the savepoint.
+        catalog: has it, and those that the script may name.
         request: the script.
         folder: for rows that memory does not hold; its owner removes it.
         run: runs a SELECT over the savepoint.
@@ -141,6 +149,7 @@ class Script:
     def __init__(
         self,
         database: Database,
+        catalog: Catalog,
         request: WriteRequest,
         folder: Path,
         run: Run,
@@ -152,6 +161,8 @@ class Script:
         counted = frozenset(map(str.casefold, request.expect))
         self._context = ScriptContext(
             database=database,
+            catalog=catalog,
+            version=written_version(database, request.flink),
             select=self._select,
             changed_table=self._changed_table,
             folder=folder,
@@ -179,7 +190,7 @@ class Script:
             check_created_classes(created.types, self.changes(StateAlterations).types())
         found = merged_edits(edit for one in self._changes for edit in one.edits())
         # The uid of a new operator may be that of one that goes, or gets another.
-        return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator)))
+        return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator | TakeOperator)))
 
     @property
     def changes_nothing(self) -> bool:
@@ -328,6 +339,7 @@ CHANGES: tuple[type[Changes], ...] = (
     StateAlterations,
     StateCreations,
     OperatorChanges,
+    OperatorCopies,
 )
 
 
@@ -473,7 +485,12 @@ class Writing:
             folder = opened.enter_context(task_folder(context.settings.storage.temp_directory))
             files = context.asked.system_tables
             script = Script(
-                self._database, request, Path(folder.path), self._run, files.file if files else None
+                self._database,
+                context.catalog,
+                request,
+                Path(folder.path),
+                self._run,
+                files.file if files else None,
             )
             self._script = opened.enter_context(closing(script))
             with write_errors():
@@ -486,7 +503,8 @@ class Writing:
                 self._warnings = tuple(map(str, script.warnings))
                 edits: tuple[Edit, ...] = script.edits
                 if request.flink is not None:
-                    edits = (*edits, ForFlink(_release(request.flink)))
+                    # The version of `_metadata` decides what operators that come along may hold.
+                    edits = (ForFlink(release_of(request.flink)), *edits)
                 location, files_mode = self._database.savepoint.location, FilesMode(request.files)
                 self._writer = SavepointWriter(location, edits, files_mode, threads=machine.cores())
             self._closing = opened.pop_all()
@@ -613,22 +631,9 @@ def with_new_source(catalog: Catalog, flink: str | None) -> Iterator[tuple[Catal
     name = next(name for number in count() if (name := f"{_NEW}{number or ''}") not in names)
     with task_folder("") as folder:
         with write_errors():
-            write_empty_savepoint(Path(folder.path), None if flink is None else _release(flink))
+            write_empty_savepoint(Path(folder.path), None if flink is None else release_of(flink))
         new = Catalog([Root(path=folder.path, label=name)])
         yield Catalog.of([*catalog.known(), *new.known()]), name
-
-
-def _release(flink: str) -> tuple[int, int]:
-    """Return the major and minor number of a version of Flink.
-
-    Raises:
-        InvalidRequestError: it is none.
-    """
-    major, _, rest = flink.partition(".")
-    minor = rest.partition(".")[0]
-    if not (major.isdecimal() and minor.isdecimal()):
-        raise InvalidRequestError(f"expected a version of Flink such as 1.20 or 2.3, found {flink!r}")
-    return int(major), int(minor)
 
 
 class _Progress:

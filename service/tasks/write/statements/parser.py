@@ -28,6 +28,21 @@ _SYMBOLS = frozenset(
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 
+# What may follow a table in a query, and not in FROM or USING of a statement that changes rows.
+OTHER_CLAUSES = (
+    "GROUP",
+    "HAVING",
+    "WINDOW",
+    "QUALIFY",
+    "ORDER",
+    "LIMIT",
+    "OFFSET",
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+    "RETURNING",
+)
+
 
 class Fragment(str):
     """A part of a script as it was written.
@@ -158,6 +173,12 @@ class Parser:
             raise self.error(f"expected {what}")
         self._next += 1
         return str(self._tokens[self._next - 1].text)
+
+    def alias(self, *words: str) -> str | None:
+        """Read the alias of a table, with or without AS; None if one of these words comes next, or the end."""
+        if self.accept("AS"):
+            return self.name("a name")
+        return None if self.at_end or self.peek() in words else self.name("a name")
 
     def text(self, what: str) -> str:
         """Read a text in single quotes; `what` says in the error what it is.

@@ -27,17 +27,11 @@ The statements that change what a state or an operator is: its name, the type of
 | `CALL rewind_kafka('operator', 'topic', MAP {partition: offset, …})` | where a Kafka source goes on reading |
 
 A type is one of SQL (`BIGINT`), or one of Flink in quotes (`'Long'`, `'Pojo(com.acme.Order: id Long)'`).
-
-The statement that creates a state:
-
-    CREATE TABLE operator__state [(column TYPE, …)] [WITH (option = value, …)] AS SELECT …
-
-The columns get the names and types of the list, by their places, or else those of the SELECT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -46,25 +40,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from service.base.errors import ForbiddenError, InvalidQueryError, LimitExceededError, QuerySyntaxError
 from service.query.sql.text import check_length, tokens_of, with_double_quotes
+from service.tasks.write.statements.creation import copy, create
 from service.tasks.write.statements.keys import DeleteKey, delete_key, rename_key
-from service.tasks.write.statements.parser import Fragment, Parser, Statement
+from service.tasks.write.statements.parser import OTHER_CLAUSES, Fragment, Parser, Statement
 
 # The SELECT of a clause has the conditions of those before it.
 _MOST_CLAUSES = 64
-# What may follow a table in a query, and not in FROM or USING of a statement that changes rows.
-_OTHER_CLAUSES = (
-    "GROUP",
-    "HAVING",
-    "WINDOW",
-    "QUALIFY",
-    "ORDER",
-    "LIMIT",
-    "OFFSET",
-    "UNION",
-    "INTERSECT",
-    "EXCEPT",
-    "RETURNING",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +175,7 @@ class Merge(RowStatement):
 
 def update(parser: Parser) -> Update:
     """Parse what follows UPDATE."""
-    table, alias = parser.table(), _alias(parser, "SET")
+    table, alias = parser.table(), parser.alias("SET")
     parser.expect("SET")
     assignments = _assignments(parser, "WHERE", "FROM")
     source = _source(parser) if parser.accept("FROM") else None
@@ -213,7 +194,7 @@ def delete(parser: Parser) -> Delete | DeleteKey:
     if parser.accept("KEY"):
         return delete_key(parser)
     parser.expect("FROM")
-    table, alias = parser.table(), _alias(parser, "USING", "WHERE", *_OTHER_CLAUSES)
+    table, alias = parser.table(), parser.alias("USING", "WHERE", *OTHER_CLAUSES)
     source = _source(parser) if parser.accept("USING") else None
     return Delete(
         table=table, alias=alias, source=source, condition=_condition(parser), position=parser.position
@@ -246,9 +227,9 @@ def insert(parser: Parser) -> Insert:
 def merge(parser: Parser) -> Merge:
     """Parse what follows MERGE."""
     parser.expect("INTO")
-    table, alias = parser.table(), _alias(parser, "USING")
+    table, alias = parser.table(), parser.alias("USING")
     parser.expect("USING")
-    source = parser.fragment("ON", *_OTHER_CLAUSES, what="a table or a query in parentheses")
+    source = parser.fragment("ON", *OTHER_CLAUSES, what="a table or a query in parentheses")
     parser.expect("ON")
     condition = parser.fragment("WHEN")
     clauses = []
@@ -321,13 +302,6 @@ def _inserting_clause(parser: Parser, condition: Fragment | None) -> MergeClause
     )
 
 
-def _alias(parser: Parser, *words: str) -> str | None:
-    """Return the alias of a table, with or without AS; None if one of these words comes next, or the end."""
-    if parser.accept("AS"):
-        return parser.name("a name")
-    return None if parser.at_end or parser.peek() in words else parser.name("a name")
-
-
 def _assignments(parser: Parser, *ends: str) -> tuple[Assignment, ...]:
     found = [_assignment(parser, ends)]
     while parser.accept_symbol(TokenType.COMMA):
@@ -342,7 +316,7 @@ def _assignment(parser: Parser, ends: tuple[str, ...]) -> Assignment:
 
 
 def _source(parser: Parser) -> Fragment:
-    return parser.fragment("WHERE", *_OTHER_CLAUSES, what="a table")
+    return parser.fragment("WHERE", *OTHER_CLAUSES, what="a table")
 
 
 def _condition(parser: Parser) -> Fragment | None:
@@ -529,62 +503,6 @@ _ALTERATIONS: tuple[tuple[tuple[str, ...], Callable[[Parser, tuple[str, ...]], S
 """The words behind the name of the table → what parses the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnDefinition:
-    """`column TYPE`, the type as it was written."""
-
-    name: str
-    type: Fragment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTable(Statement):
-    """`CREATE TABLE table (…) WITH (…) AS query`, the query as it was written.
-
-    Attributes:
-        columns: empty if the statement has no list of them.
-        options: by names in lower case, the values as texts.
-        query: the rows.
-    """
-
-    columns: tuple[ColumnDefinition, ...]
-    options: Mapping[str, str]
-    query: Fragment
-
-
-def create(parser: Parser) -> CreateTable:
-    """Parse what follows CREATE."""
-    position = parser.position
-    parser.expect("TABLE")
-    table = parser.table()
-    has_columns = parser.is_symbol(TokenType.L_PAREN)
-    columns = tuple(parser.listed(lambda: _column(parser))) if has_columns else ()
-    options = _options(parser) if parser.accept("WITH") else {}
-    parser.expect("AS")
-    query = parser.fragment(what="a SELECT")
-    return CreateTable(table=table, columns=columns, options=options, query=query, position=position)
-
-
-def _column(parser: Parser) -> ColumnDefinition:
-    name = parser.name("a column")
-    return ColumnDefinition(name, parser.fragment(",", ")", what="the type of the column"))
-
-
-def _options(parser: Parser) -> dict[str, str]:
-    """Read `(option = value, …)`."""
-    found: dict[str, str] = {}
-
-    def read() -> None:
-        name = parser.name("an option").lower()
-        if name in found:
-            raise parser.error(f"expected the option {name} once")
-        parser.expect_symbol(TokenType.EQ, "= behind the option")
-        found[name] = parser.value("a text, a number, TRUE or FALSE")
-
-    parser.listed(read, "( and options")
-    return found
-
-
 # Each reads what those before it have changed: a thousand take a minute.
 _MOST_STATEMENTS = 1_000
 
@@ -637,6 +555,7 @@ def _divided(tokens: Sequence[Token]) -> list[Sequence[Token]]:
 STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
     "ALTER": alter,
     "CALL": call,
+    "COPY": copy,
     "CREATE": create,
     "DELETE": delete,
     "DROP": drop,
@@ -651,5 +570,6 @@ STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
 _KNOWN = (
     "UPDATE table SET …, DELETE FROM table, INSERT INTO table, MERGE INTO table, DELETE KEY 'key', RENAME KEY 'key' TO 'new', "
     "DROP TABLE operator, DROP TABLE operator__state, TRUNCATE operator__state, ALTER TABLE operator RENAME TO 'uid', "
-    "ALTER TABLE operator__state …, CREATE TABLE operator__state AS SELECT …, " + USAGE
+    "ALTER TABLE operator__state …, CREATE TABLE operator__state AS SELECT …, COPY OPERATOR savepoint.operator, "
+    + USAGE
 )

@@ -25,7 +25,9 @@ _IN_EVERY_RUN = ("rows-of-operators",)
 
 def written(restore: Restore, folder: Path) -> Path:
     source = restore.copy(folder)
-    assert main(["write", str(source), restore.script, "--to", str(folder / "new"), *restore.options]) == 0
+    named = restore.named(folder)
+    options = ["--to", str(folder / "new"), *restore.options, *named]
+    assert main(["write", str(source), restore.script, *options]) == 0
     return folder / "new"
 
 

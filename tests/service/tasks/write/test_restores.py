@@ -20,7 +20,9 @@ UIDS = ("source", "aggregate", "kafka-source", "numseq", "files", "events", "bro
 def written(restore: Restore, folder: Path) -> Path:
     """The new savepoint, of a copy of the source: the job may delete what it refers to."""
     source = restore.copy(folder)
-    assert main(["write", str(source), restore.script, "--to", str(folder / "new"), *restore.options]) == 0
+    named = restore.named(folder)
+    options = ["--to", str(folder / "new"), *restore.options, *named]
+    assert main(["write", str(source), restore.script, *options]) == 0
     return folder / "new"
 
 

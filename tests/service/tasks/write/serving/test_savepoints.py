@@ -429,6 +429,19 @@ def test_a_key_needs_a_grant_to_write_source_and_target(
     assert keyed(name).code(target=target) == expected
 
 
+COPY = "DROP TABLE aggregate; COPY OPERATOR jobs__native.aggregate"
+
+
+def test_a_key_copies_operators_of_savepoints_that_it_sees(keyed: Callable[[str], Client]) -> None:
+    seen = keyed("owner").written(COPY, target="grafted")
+    hidden = keyed("both").written(COPY, target="both-grafted")
+
+    assert seen["report"]["summary"]["operators"] == 3
+    assert seen["report"]["check"]["verdict"] == "fine"
+    assert hidden["error"]["code"] == "DATABASE_NOT_FOUND"
+    assert not (keyed("both").out / "both-grafted").exists()
+
+
 @pytest.mark.parametrize(("name", "target"), [("reader", "made-1"), ("both", "other")])
 def test_a_key_needs_a_grant_to_write_a_savepoint_from_nothing(
     name: str, target: str, keyed: Callable[[str], Client]
