@@ -196,7 +196,8 @@ def _compare_enums(old: EnumSerializer, new: EnumSerializer, context: Context, p
 
 def compare_constants(old: EnumSerializer, new: EnumSerializer, path: Path) -> Comparison:
     """Compare the constants of an enum."""
-    gone = [constant for constant in old.constants if constant not in new.constants]
+    now = frozenset(new.constants)
+    gone = [constant for constant in old.constants if constant not in now]
     if gone:
         text = f"{old.enum_class} no longer has {', '.join(gone)}"
         return found(ENUM_REMOVED, path, text, mend=retype(path, new))

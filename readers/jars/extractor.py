@@ -226,7 +226,7 @@ class TypeExtractor:
         self.types_seen = 0
         try:
             serializer = self._type(java_type, (java_type.class_name,), 0)
-        except (pojos.UnknownTypeError, InvalidTypeError) as error:
+        except (pojos.UnknownTypeError, InvalidTypeError, CorruptDataError) as error:
             return Extraction(serializer=None, unknown=str(error), not_pojos=self._not_pojos)
         return Extraction(serializer=serializer, not_pojos=self._not_pojos)
 
@@ -238,7 +238,7 @@ class TypeExtractor:
         """Return the serializer of a class whose schema Avro derives from its fields."""
         try:
             return Extraction(serializer=reflected(self._hierarchy, name))
-        except pojos.UnknownTypeError as error:
+        except (pojos.UnknownTypeError, CorruptDataError) as error:
             return Extraction(serializer=None, unknown=str(error))
 
     def kryo(self, name: str) -> KryoSerializer:

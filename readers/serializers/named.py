@@ -177,8 +177,9 @@ class _TypeReader:
         return tuple(names), tuple(fields)
 
     def _check_unique(self, names: list[str]) -> None:
-        twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
-        if twice is not None:
+        # Of a hostile jar's class there may be 65,535.
+        if len(set(names)) < len(names):
+            twice = next(name for number, name in enumerate(names) if name in names[:number])
             raise self._unknown(
                 "expected each name once", f"{twice} twice", self._tokens[self._next].position
             )

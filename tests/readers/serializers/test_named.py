@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,3 +93,13 @@ def test_rows_pojos_and_enums_have_their_names() -> None:
 def test_a_wrong_type_says_what_was_expected_and_where() -> None:
     with pytest.raises(UnsupportedSerializerError, match=r"found 'Strin' at character 21 of the type"):
         type_named("Map<String, Row<Int, Strin>>"[0:20] + "Strin>>")
+
+
+def test_all_constants_that_a_class_file_may_have_are_compared_at_once() -> None:
+    constants = tuple(f"C{number}" for number in range(65_535))
+    began = time.process_time()
+
+    found = type_named(f"Enum(acme.E: {', '.join(constants)})")
+
+    assert found == EnumSerializer("acme.E", constants)
+    assert time.process_time() - began < 10
