@@ -279,7 +279,7 @@ class StateTask:
                 f"size_{tail}": None if state is None else state.own_size.size_bytes
                 for tail, state in sides.items()
             },
-            "error": str(self.error) if self.error else None,
+            "error": self.error.told if self.error else None,
         }
 
     def _change(self, *, is_same_type: bool) -> str | None:

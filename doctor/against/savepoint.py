@@ -25,6 +25,7 @@ from readers import (
     StateName,
     StoredHeader,
     impossible_offsets,
+    without_folders,
 )
 from readers.metadata import StateRole
 
@@ -93,9 +94,9 @@ def _with_missing(savepoint: Savepoint, operator: JobOperator) -> JobOperator:
     missing = [
         error
         for error in savepoint.location.damaged(streams)
-        if not any(problem.startswith(error.message) for problem in operator.problems)
+        if not any(problem.startswith(without_folders(error.message)) for problem in operator.problems)
     ]
-    return replace(operator, problems=(*operator.problems, *map(str, missing)))
+    return replace(operator, problems=(*operator.problems, *(error.told for error in missing)))
 
 
 def _with_offsets(operator: JobOperator) -> JobOperator:
@@ -149,7 +150,7 @@ def _operator(operator: Operator) -> JobOperator:
         states=tuple(replace(state, places=tuple(places[own])) for own, state in states.items()),
         formats=frozenset(formats),
         lacks_timers=operator.lacks_timers,
-        problems=tuple(str(handle.error) for handle in operator.unread),
+        problems=tuple(handle.error.told for handle in operator.unread),
         in_flight=StateRole.CHANNEL in roles,
         raw=any(entry.kind in _RAW for source in operator.sources for entry in source.entries.values()),
         opened=operator,

@@ -22,7 +22,7 @@ from doctor import (
     flink_version,
 )
 from readers import ReaderError, Savepoint
-from service.base.errors import InvalidRequestError, QueryError
+from service.base.errors import InvalidRequestError, QueryError, query_error_of
 from service.tasks.check.findings import (
     BAD_INPUT,
     CANNOT_BE_TOLD,
@@ -263,7 +263,7 @@ def checked(savepoint: Savepoint, against: Sequence[Against], flink: str | None)
             flink=version,
             verdict=Severity.UNKNOWN,
             exit_code=CANNOT_BE_TOLD,
-            headline=f"it was not checked for Flink {version}: {error}",
+            headline=f"it was not checked for Flink {version}: {query_error_of(error).message}",
             advice="check it with savepointdb check",
             findings=(),
         )

@@ -308,7 +308,7 @@ class RowChanges(Changes):
             check_not_assumed(table.name, writable.state)
             for error in writable.state.unread:
                 raise InvalidQueryError(
-                    f"{table.name} cannot be changed because it cannot be read: {error.error}"
+                    f"{table.name} cannot be changed because it cannot be read: {error.error.told}"
                 )
         return left
 
