@@ -21,7 +21,7 @@ In reading order:
     storage/         where files are now, and how they are read
     stateinfo/       the user's JSON file with names and types
     surveys/         one pass over the keys of states
-    samples/         what the first values show of classes that nothing describes
+    samples.py        what the first values show of classes that nothing describes
     description.py   writes such a file
     connectors/      what connectors keep in opaque bytes
     offsets.py       positions of sources, from these
@@ -134,7 +134,7 @@ if TYPE_CHECKING:
     from readers.operators import Operator
     from readers.recognition import MAGIC, STATE_INFO_FILE_NAME
     from readers.rows import conform, is_keyed, merged_type
-    from readers.samples.sample import Stages, ValueSample, sample_of
+    from readers.samples import Stages, ValueSample, sample_of
     from readers.savepoint import Savepoint
     from readers.schemas import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, schema_of
     from readers.serializers.avro import AvroSerializer

@@ -54,7 +54,7 @@ FLOORS = {
         ("headers",),
         ("metadata",),
         ("encode", "target", "kryo"),
-        ("conversion", "stores"),
+        ("stores",),
         ("changes", "hashes"),
         ("edits", "evolution"),
         ("operatorstate",),

@@ -11,8 +11,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     hashes.py      keys → Java's hash codes, key groups
     changes.py     what statements change in the rows of a state, in layers
     kryo/          objects of Kryo 2, written anew for Flink 2
-    conversion.py  columns of one type → columns of another
-    evolution.py   types of values that change, with the values
+    evolution.py   types of values that change, with the values; columns of one type → columns of another
     target.py      the directory of a new savepoint
     stores/        new savepoints in object stores
     edits.py       what changes in a savepoint, what is made while it is written, and the files of the source that it takes over

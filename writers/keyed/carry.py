@@ -46,11 +46,10 @@ from readers import (
     StatePart,
     StoredHeader,
 )
-from writers.conversion import Conversion
 from writers.encode.encoder import Encoder
 from writers.encode.fitting import equal_values_loss, shown
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
-from writers.evolution import StateAlteration, TypeChange, retyped
+from writers.evolution import Conversion, StateAlteration, TypeChange, retyped
 from writers.headers import RegisteredState, registered_state, write_keyed_header
 from writers.keyed.assembly import AddedState, EntrySegments
 from writers.keyed.sampling import KeyChoice, KeyFilter

@@ -207,7 +207,7 @@ def _request(sql: str | None, options: Namespace, settings: Settings) -> QueryRe
         return saved_called(options.saved, settings).asked(request, given, options.database)
     sql = sys.stdin.read() if sql == "-" else sql
     if given:
-        sql, given = import_module("service.tasks.saved.parameters").with_values(sql, given)
+        sql, given = import_module("service.tasks.saved.query").with_values(sql, given)
     dialect = dialect_of(options, settings.queries.compat)
     return replace(request, sql=sql, parameters=given, dialect=dialect, system_tables=LocalTables())
 

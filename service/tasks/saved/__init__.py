@@ -5,7 +5,6 @@ and its statement with the values that somebody gives.
 
 Reading order:
 
-    parameters.py  `:key` in a statement; texts → values
-    query.py       SavedQuery: a name, a statement, its parameters; TOML ↔ saved queries
-    store.py       SavedQueries: the file and the folder, read again when they change; UserQueries: those of one user
+    query.py  SavedQuery: a name, a statement, its parameters; TOML ↔ saved queries; `:key` in a statement, texts → values
+    store.py  SavedQueries: the file and the folder, read again when they change; UserQueries: those of one user
 """

@@ -36,10 +36,11 @@ from service.base.errors import ConflictError, ForbiddenError, LimitExceededErro
 from service.base.machine import write_whole
 from service.base.principal import Principal
 from service.query.running.request import sendable
-from service.tasks.saved.parameters import NoSuchSavedQueryError, SavedQueryFileError
 from service.tasks.saved.query import (
     MOST_QUERIES,
+    NoSuchSavedQueryError,
     SavedQuery,
+    SavedQueryFileError,
     check_name,
     parse_queries,
     saved_query,

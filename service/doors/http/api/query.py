@@ -23,7 +23,7 @@ from service.query.engines.registry import AUTO, Role, choices_text, local_engin
 from service.query.running.request import QueryRequest
 from service.query.sql.schemas import FLINK
 from service.query.sql.text import DIALECT
-from service.tasks.saved.parameters import with_values
+from service.tasks.saved.query import with_values
 
 COMPAT = (
     "flink: tables may have the names of Flink's State Catalog, too; if not given, what the service is set to"

@@ -27,8 +27,7 @@ from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_saved
 from service.query.encode import FORMATS, split_suffix
 from service.query.sql.text import DIALECT
-from service.tasks.saved.parameters import InvalidParameterError
-from service.tasks.saved.query import SavedQuery, parameter
+from service.tasks.saved.query import InvalidParameterError, SavedQuery, parameter
 from service.tasks.saved.store import UserQueries
 
 router = APIRouter(tags=["saved queries"])

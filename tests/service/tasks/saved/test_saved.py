@@ -15,14 +15,17 @@ from hypothesis import strategies as st
 from service.base.errors import ConflictError, LimitExceededError, QueryError
 from service.cli import main
 from service.query.running.request import QueryRequest
-from service.tasks.saved.parameters import (
+from service.tasks.saved.query import (
+    MOST_QUERIES,
     InvalidParameterError,
     InvalidSavedQueryError,
     NoSuchSavedQueryError,
+    SavedQuery,
     SavedQueryFileError,
+    parameter,
     parameter_names,
+    saved_query,
 )
-from service.tasks.saved.query import MOST_QUERIES, SavedQuery, parameter, saved_query
 from service.tasks.saved.store import SavedQueries
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
