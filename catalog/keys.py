@@ -66,6 +66,8 @@ from readers import ROW_KIND, ReaderError, State, conform, json_text
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?|[+-]?inf(inity)?|nan", re.ASCII | re.IGNORECASE)
 _UTC = re.compile(r"(Z|[+-]00:?00)\Z")
+_FAR_YEAR = re.compile(r"[+-]\d{4,10}(?=-)")
+_IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MOST_DIGITS = 400
 
 
@@ -124,8 +126,13 @@ def _temporal(text: str, data_type: pa.DataType) -> Any:
             # Arrow parses no times of a day.
             text = f"1970-01-01T{text}"
             data_type = pa.timestamp(data_type.unit)
+        # Arrow parses years of four digits; 400 years later the calendar is the same.
+        sign_and_year = _FAR_YEAR.match(text)
+        eras, year = divmod(int(sign_and_year[0]) - 2000, 400) if sign_and_year else (0, 0)
+        near = f"{2000 + year}{text[sign_and_year.end() :]}" if sign_and_year else text
+        era = 146_097 if pa.types.is_date(data_type) else 146_097 * 86_400 * _IN_A_SECOND[data_type.unit]
         # The number that is stored: datetimes of Python have no nanoseconds.
-        return pa.scalar(text).cast(data_type).value
+        return pa.scalar(near).cast(data_type).value + eras * era
     except pa.ArrowException as error:
         raise ValueError(f"expected a date or time as ISO 8601 writes it, found {text!r}") from error
 
@@ -278,10 +285,10 @@ class Key:
 
     @property
     def value(self) -> Any:
-        """The key as a predicate has it; None if Python has no such value: a time with nanoseconds."""
+        """The key as a predicate has it; None if Python has no such value: a time with nanoseconds, or beyond the year 9999."""
         try:
             return self.array[0].as_py()
-        except (ValueError, ImportError):
+        except (ValueError, OverflowError, ImportError):
             return None
 
     @property

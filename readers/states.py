@@ -387,6 +387,15 @@ class State:
                 merged[column.name] = common
         return pa.schema(list(merged.items()))
 
+    @cached_property
+    def _disagreement(self) -> tuple[ReaderError, ...]:
+        """The error of parts that have different types for a column: no row of the state can be read."""
+        try:
+            _ = self.schema if len(self.parts) > 1 else None
+        except CorruptDataError as error:
+            return (error,)
+        return ()
+
     @property
     def unquoted(self) -> frozenset[str]:
         """Columns of texts that never begin with a quotation mark: see `Serializer.is_unquoted`."""
@@ -421,9 +430,9 @@ class State:
         """One of four words.
 
         `decoded`; `partial` if a part of a value, or some values, are shown as bytes; `raw` if a whole key or value is;
-        `unreadable` if a file that may have a part of the state cannot be read, or its objects of Kryo cannot.
+        `unreadable` if a file that may have a part of the state cannot be read, its objects of Kryo cannot, or its parts differ in types.
         """
-        if self.unread or self.damages:
+        if self.unread or self.damages or self._disagreement:
             return UNREADABLE
         if self.entry is None:
             return RAW
@@ -448,7 +457,10 @@ class State:
             reasons += [f"{'.'.join(error.breadcrumbs)}: {error.message}" for error in self._broken]
         if not self._is_looked_at and any(part.is_open for part in self.parts):
             reasons.append(_UNLOOKED)
-        failures = [error.told for error in (*(handle.error for handle in self.unread), *self.damages)]
+        failures = [
+            error.told
+            for error in (*(handle.error for handle in self.unread), *self.damages, *self._disagreement)
+        ]
         return "; ".join(dict.fromkeys([*reasons, *failures, *map(str, self.contradictions)]))
 
     @property

@@ -88,6 +88,8 @@ NANOS = pa.timestamp("ns")
         ('"a"', PAIR, None),
         ("[{}]", pa.list_(pa.int64()), None),
         ("9" * 400, pa.int64(), None),
+        ("+99999999999-01-01T00:00:00", pa.timestamp("ms"), None),
+        ("+999999999-01-01T00:00:00", pa.timestamp("ms"), None),
         ("[" * 100_000, pa.list_(pa.int64()), None),
         ('{"f0": "a"', PAIR, None),
         ('{"f0": "a"}', ROW, '{"__row_kind":"+I","f0":"a"}'),
@@ -133,6 +135,7 @@ def test_a_struct_that_is_no_key_says_why(text: str, key_type: pa.DataType, reas
         ("42", pa.int32(), 42),
         ('["a", 1]', PAIR, {"f0": "a", "f1": 1}),
         ("1.50", pa.decimal128(5, 2), Decimal("1.50")),
+        ("+10000-01-01T00:00:00", pa.timestamp("ms"), None),
     ],
 )
 def test_a_parsed_key_has_the_value_of_a_predicate(text: str, key_type: pa.DataType, value: Any) -> None:
@@ -153,6 +156,9 @@ def test_quotation_marks_are_no_part_of_keys_that_never_begin_with_one() -> None
         ("k", pa.string(), "k"),
         (7, pa.int32(), "7"),
         (1, NANOS, "1970-01-01T00:00:00.000000001"),
+        (253_402_300_800_000, pa.timestamp("ms"), "+10000-01-01T00:00:00.000"),
+        (-9_223_372_036_854_775_808, pa.timestamp("ms"), "-292275055-05-16T16:47:04.192"),
+        (-735_203, pa.date32(), "-0043-01-31"),
         ({"f0": "a", "f1": 1}, PAIR, '{"f0":"a","f1":1}'),
         ({"f0": "a", "__row_kind": "+I"}, SQL_ROW, '{"f0":"a"}'),
         ({"f0": "a", "__row_kind": "-D"}, SQL_ROW, '{"f0":"a","__row_kind":"-D"}'),

@@ -239,6 +239,28 @@ def test_a_damaged_state_of_a_heap_leaves_the_others_readable(folder: Path, tmp_
     }
 
 
+def test_a_state_of_which_a_subtask_has_another_type_is_not_called_decoded(
+    folder: Path, tmp_path: Path
+) -> None:
+    serializer = b"typeutils.base.LongSerializer$LongSerializerSnapshot"
+    other = serializer.replace(b"Serializer$", b"Serialized$")
+    path = damaged(folder, "1.12.7/kinds-rocks/sp-1", tmp_path / "new", serializer, other)
+    savepoint = Savepoint(path, jars=JobClasses.open([folder / "job.jar"]))
+
+    unreadable = []
+    for operator in savepoint.operators:
+        for state in operator.states:
+            if state.status == UNREADABLE:
+                unreadable.append(state)
+            else:
+                list(state.read())
+    (state,) = unreadable
+    assert "expected subtasks to agree on the type of" in state.note
+    with pytest.raises(CorruptDataError, match="expected subtasks to agree on the type of"):
+        list(state.read())
+    savepoint.close()
+
+
 def test_a_state_whose_objects_of_kryo_cannot_be_read_is_not_called_decoded(
     folder: Path, tmp_path: Path
 ) -> None:

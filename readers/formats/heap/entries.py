@@ -393,8 +393,8 @@ def _possible_headers(data: NDArray[np.uint8], first: int, last: int, states: Se
 
 
 def _python_values(array: pa.Array) -> list[object]:
-    """Return the keys as Python values; none if Python cannot hold them exactly (nanoseconds)."""
+    """Return the keys as Python values; none if Python cannot hold them: nanoseconds, years beyond 9999."""
     try:
         return list(array.to_pylist())
-    except ValueError:
+    except (ValueError, OverflowError):
         return []

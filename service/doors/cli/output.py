@@ -62,7 +62,14 @@ _AGAIN_AFTER_S = 0.2
 _CLEAR = "\r\033[K"
 TABLE, LINE = "table", "line"
 MARKUP = {"markdown": markdown_lines, "html": html_lines}
-_MORE_SUFFIXES = {"md": "markdown", "markdown": "markdown", "html": "html", "htm": "html", "ndjson": "jsonl"}
+_MORE_SUFFIXES = {
+    "md": "markdown",
+    "markdown": "markdown",
+    "html": "html",
+    "htm": "html",
+    "ndjson": "jsonl",
+    "pq": "parquet",
+}
 # A text table in a file that is called so would be read as something else.
 _NOT_WRITTEN = frozenset({"avro", "bz2", "feather", "gz", "orc", "tsv", "xlsx", "xml", "xz", "zip", "zst"})
 ROWS_ON_SCREEN = 40

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from readers import type_named
 from readers.decode.decoder import Decoder, Page
 from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError, ReaderError, ReaderFailureError, UnsupportedSerializerError
@@ -398,6 +399,39 @@ def test_columns_of_unknown_types_are_bytes_beside_those_of_known_types(name: st
         assert all(
             pa.types.is_binary(state.schema.field(name).type) for name in raw if name in state.schema.names
         )
+
+
+OTHER_TYPES = (
+    "Long", "String", "BigDecimal", "LocalDate", "java.util.Date", "TimeWindow", "Map<String, Long>", "Row(a String, b Long)",
+    "Either<Long, String>", "Enum(com.example.E: A, B)", "Pojo(com.example.P: x Integer, y String)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("other", OTHER_TYPES)
+def test_columns_that_are_read_as_other_types_are_values_or_typed_errors(other: str):
+    serializer, failed = type_named(other), []
+    for name in ("all kinds, heap", "all kinds, canonical", "broadcast"):
+        file = file_of(*LARGER[name])
+        for column in ("key", "namespace", "map_key", "value"):
+            # Behind a value without a known end, states of a heap snapshot are searched for.
+            for unknown in ((), ("value",)) if column != "value" else ((),):
+                source = file.source(file.data).refine(partial(_with_type, column, serializer, unknown))
+                for state in states_of(source):
+                    try:
+                        for batch in state.read():
+                            batch.validate(full=True)
+                    except ReaderError as error:
+                        if isinstance(error, ReaderFailureError):
+                            failed.append((name, column, state.name, error.message))
+    assert failed == []
+
+
+def _with_type(
+    column: str, serializer: Serializer, unknown: tuple[str, ...], _name: object, entry: Entry
+) -> Entry:
+    if getattr(entry, column) is not None:
+        entry = replace(entry, **{column: serializer})  # type: ignore[arg-type]  # serializers
+    return _without_types(entry, unknown)
 
 
 def _without_types(entry: Entry, columns: tuple[str, ...]) -> Entry:
