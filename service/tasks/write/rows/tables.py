@@ -163,7 +163,7 @@ class RowChanges(Changes):
 
     def _insert(self, statement: Insert) -> Effect:
         table = self._table(statement.name)
-        if isinstance(table, TimersTable) and statement.conflict is None:
+        if isinstance(table, TimersTable):
             return self._insert_timers(statement, table)
         writable = self._only_state(statement)
         if statement.conflict is not None:
@@ -175,6 +175,8 @@ class RowChanges(Changes):
 
     def _insert_timers(self, statement: Insert, table: TimersTable) -> Effect:
         """Add rows to the timers of several states: each says whose it is."""
+        if statement.conflict is not None and statement.conflict.assignments:
+            raise InvalidQueryError("a timer has no values to update: use ON CONFLICT DO NOTHING")
         with self.context.select(select_all(statement.query)) as reader:
             names = timer_columns(statement, reader.schema.names, table)
             source = self.context.states.stored(reader, names)
@@ -183,10 +185,15 @@ class RowChanges(Changes):
             select = rows_of_state(writable, table, names, SOURCE, uids)
             with self.context.select(select, {SOURCE: source}) as reader:
                 own = [name for name in reader.schema.names if name in insertable(writable.state)]
-                layer = self._added(writable, own, converted(reader, writable), 0)
-            if layer.rows.num_rows:
-                found.append(Found(writable, [layer]))
-        wanted, placed = source.plan().to_arrow().num_rows, sum(one.count(AddedRows) for one in found)
+                rows = converted(reader, writable)
+                if statement.conflict is None:
+                    one = Found(writable, [self._added(writable, own, rows, 0)])
+                else:
+                    one = self._missing_timers(writable, self.context.states.stored(rows, own), own)
+            if one.count(AddedRows) or one.kept:
+                found.append(one)
+        wanted = source.plan().to_arrow().num_rows
+        placed = sum(one.count(AddedRows) + one.kept for one in found)
         if placed != wanted:
             left = counted(wanted - placed, "row")
             raise InvalidQueryError(
@@ -195,6 +202,19 @@ class RowChanges(Changes):
                 position=statement.position,
             )
         return self._effect(statement, found)
+
+    def _missing_timers(self, writable: WritableState, source: Table, names: Sequence[str]) -> Found:
+        """Return the rows of a table that are no timers of a state yet; a timer that is there stays as it is."""
+        columns = ", ".join(f"excluded.{quoted(name)}" for name in names)
+        same = " AND ".join(
+            f"t.{quoted(name)} IS NOT DISTINCT FROM excluded.{quoted(name)}" for name in names
+        )
+        missing = Composition(
+            f"SELECT {columns} FROM {SOURCE} AS excluded WHERE NOT EXISTS (SELECT 1 FROM {TARGET} AS t WHERE {same})"
+        )
+        with self.context.select(missing, {TARGET: writable.rows, SOURCE: source}) as reader:
+            layer = self._added(writable, names, reader, 0)
+        return Found(writable, [layer], kept=source.plan().to_arrow().num_rows - layer.rows.num_rows)
 
     def _uids(self, source: Table, names: Sequence[str]) -> list[str]:
         """Return the operator uids of new timers."""
@@ -427,7 +447,10 @@ class RowChanges(Changes):
                 hint=f"columns that a row may have: {', '.join(known)}",
             )
         if len(names) != len(found):
-            raise InvalidQueryError(f"expected {len(names)} values in a row, found {len(found)}")
+            raise InvalidQueryError(
+                f"expected {len(names)} values in a row, found {len(found)}",
+                hint=f"name the columns: SELECT {', '.join(names)} FROM …",
+            )
         return names
 
     def _check_order(

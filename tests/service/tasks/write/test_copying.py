@@ -410,3 +410,86 @@ def test_keys_of_another_type_are_refused(write: Write) -> None:
     code, _, errors = write(NEW / "native", EVERYTHING, script, "--dry-run")
 
     assert (code, "expected keys of type Int" in errors) == (1, True), errors
+
+
+# ---- rows of another job ----
+
+OTHER = FLINK / "1.20.3/everything-hashmap-savepoints/native"
+_CONTENTS = '"tumbling-window__window-contents"'
+MERGED = {
+    "value": ("kinds", "kinds__value", "key, value", "SET value = kinds__value.value + excluded.value"),
+    "map": ("kinds", "kinds__map", "key, map_key, value", "SET value = coalesce(excluded.value, '') || '+'"),
+    "ttl": (
+        "kinds",
+        '"kinds__ttl-value"',
+        "key, value, ttl_timestamp",
+        "SET value = \"kinds__ttl-value\".value + excluded.value, ttl_timestamp = excluded.ttl_timestamp",
+    ),
+    "windows": (
+        "tumbling-window",
+        _CONTENTS,
+        "key, namespace, value",
+        f"SET value.f0 = {_CONTENTS}.value.f0 + excluded.value.f0",
+    ),
+    "timers": ("kinds", "timers", "*", ""),
+    "broadcast": ("broadcast", "broadcast__rules", "map_key, value", "SET value = excluded.value"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MERGED)
+def test_two_jobs_become_one(kind: str, tmp_path: Path, write: Write) -> None:
+    operator, table, columns, change = MERGED[kind]
+    key = "map_key" if kind == "broadcast" else "key"
+    action = f"UPDATE {change}" if change else "NOTHING"
+    listed = "" if columns == "*" else f" ({columns})"
+    insert = f"INSERT INTO {table}{listed} SELECT {columns} FROM other.{table}"
+    without = f"DELETE FROM {table} WHERE {key} IN ('k1', 'k2')"
+
+    code, _, errors = write(EVERYTHING, OTHER, f"{without}; {insert}", "--dry-run")
+    assert (code, "there already" in errors or "found 'k3' twice" in errors) == (1, True), errors
+
+    script = f"{without}; {insert} ON CONFLICT DO {action}"
+    assert write(EVERYTHING, OTHER, script, "--allow-empty")[0] == 0
+
+    before, after = (
+        _without_access(rows(path, operator_id_of(operator))) for path in (EVERYTHING, tmp_path / "new")
+    )
+    same = {name for name in before if before[name] == after[name]}
+    changed = {
+        "value": "value VALUE",
+        "map": "map MAP",
+        "ttl": "ttl-value VALUE",
+        "windows": "window-contents AGGREGATING",
+    }
+    assert set(before) - same == ({changed[kind]} if kind in changed else set())
+    if kind in changed:
+        removed = [row for row in before[changed[kind]] if re.search(f'"{key}":"k[12]"', row)]
+        # Those that the other job alone has are as they are there; all others are another job's, too.
+        assert set(removed) <= set(after[changed[kind]])
+        assert set(before[changed[kind]]) - set(after[changed[kind]]) == set(before[changed[kind]]) - set(
+            removed
+        )
+        assert len(after[changed[kind]]) == len(before[changed[kind]])
+
+
+def _without_access(found: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Rows without the time of their last access, which differs between the jobs."""
+    return {
+        name: sorted(re.sub('"ttl_timestamp":"[^"]*"', "", row) for row in own) for name, own in found.items()
+    }
+
+
+def test_elements_of_lists_are_appended(tmp_path: Path, write: Write) -> None:
+    insert = (
+        "INSERT INTO kinds__list (key, value) SELECT key, value FROM other.kinds__list ORDER BY list_index"
+    )
+
+    assert write(EVERYTHING, OTHER, insert)[0] == 0
+    [before] = [own for name, own in rows(EVERYTHING, operator_id_of("kinds")).items() if name == "list LIST"]
+    [after] = [
+        own for name, own in rows(tmp_path / "new", operator_id_of("kinds")).items() if name == "list LIST"
+    ]
+    assert (set(before) <= set(after), len(after)) == (True, 2 * len(before))
+
+    code, _, errors = write(EVERYTHING, OTHER, f"{insert} ON CONFLICT DO NOTHING", "--dry-run")
+    assert (code, "ON CONFLICT needs a key" in errors) == (1, True)
