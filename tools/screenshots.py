@@ -15,7 +15,7 @@ import tempfile
 from argparse import ArgumentParser
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from service.doors.cli.serve import write_savepoints
 from tools.servers import served
@@ -42,7 +42,9 @@ _PLACES = {
     "query": "query",
 }
 _OF_DOCS = {"page.png": "job", "table.png": "table"}
-_READY = "[...document.querySelectorAll('[aria-busy=true], .skeleton, progress')].every(one => !one.checkVisibility())"
+_PATIENCE_MS = 120_000
+# What a place shows while it loads.
+_LOADING = ":is([aria-busy=true], .skeleton, progress):visible"
 
 
 def shoot(browser: Browser, address: str, path: Path, *, width: int, height: int, scheme: str) -> None:
@@ -62,9 +64,11 @@ def shoot(browser: Browser, address: str, path: Path, *, width: int, height: int
         reduced_motion="reduce",
     )
     page = context.new_page()
-    page.goto(address)
-    page.wait_for_load_state("networkidle")
-    page.wait_for_function(_READY, timeout=60_000)
+    page.goto(address, timeout=_PATIENCE_MS)
+    # Sizes and charts come after the place itself.
+    page.wait_for_load_state("networkidle", timeout=_PATIENCE_MS)
+    expect(page.locator("main :is(h1, h2, form)").first).to_be_visible(timeout=_PATIENCE_MS)
+    expect(page.locator(_LOADING)).to_have_count(0, timeout=_PATIENCE_MS)
     page.wait_for_timeout(1500)  # charts draw themselves
     page.screenshot(path=path)
     context.close()

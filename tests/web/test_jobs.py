@@ -281,7 +281,7 @@ def test_a_job_has_its_checkpoints_and_how_it_grew(visit: Opened) -> None:
     sizes = page.get_by_role("region", name="Checkpoints").get_by_role("cell", name="70 kB")
     expect(sizes).to_have_count(2)
     head, rows = table(page, "Checkpoints")
-    assert head == ["Savepoint", "Kind", "Written", "Size", "Compare"]
+    assert head == ["Savepoint", "Kind", "Written (UTC)", "Size", "Compare"]
     assert [row[:2] for row in rows] == [["chk-30", "savepoint"], ["chk-7", "savepoint"]]
     assert [row[4] for row in rows] == ["with the one before", ""]
     expect(page.get_by_role("img", name="Growth from 70 kB to 70 kB")).to_be_visible()

@@ -4,6 +4,9 @@ import { copy, h } from "./dom";
 import { jsonText } from "./exact";
 
 const LONGEST = 200;
+const MOST_FIELDS = 8;
+const ONE_LINE = 40;
+const WHOLE_SECONDS = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.0+$/;
 const NUMBER = /^(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL)/;
 
 export function isNumber(column: Column): boolean {
@@ -50,6 +53,27 @@ export function cell(value: unknown, title: string): HTMLElement {
     "⤢",
   );
   return h("span", { class: "nested" }, open, shown);
+}
+
+/** A small record as a line per field, those marked that differ from the record before; anything else as a cell. */
+export function record(value: unknown, title: string, before?: unknown): HTMLElement {
+  const fields = fieldsOf(value);
+  if (!fields.length || fields.length > MOST_FIELDS || fields.some(([, one]) => typeof one === "object" && one !== null)) return cell(value, title);
+  const known = new Map(fieldsOf(before));
+  return h(
+    "dl",
+    { class: "record" },
+    fields.map(([name, one]) => [h("dt", {}, name), h("dd", { class: textOf(one).length <= ONE_LINE ? "nowrap" : null }, h("span", { class: known.size && textOf(known.get(name)) !== textOf(one) ? "changed" : null }, cell(wholeSeconds(one), `${name} of ${title}`)))]),
+  );
+}
+
+/** A time without a fraction that is zero. */
+function wholeSeconds(value: unknown): unknown {
+  return typeof value === "string" ? value.replace(WHOLE_SECONDS, "$1") : value;
+}
+
+function fieldsOf(value: unknown): [string, unknown][] {
+  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype ? Object.entries(value) : [];
 }
 
 export function isExpandable(value: unknown): boolean {

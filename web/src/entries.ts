@@ -1,5 +1,5 @@
 // The entries of one key as tables: one for each operator, a column for each savepoint.
-import { cell, textOf } from "./cell";
+import { cell, record, textOf } from "./cell";
 import { Compared } from "./compare";
 import { Child, h } from "./dom";
 import { utc } from "./format";
@@ -63,14 +63,15 @@ function sorted<R extends { entry: Entry }>(rows: R[]): R[] {
 
 /** A value a savepoint, marked where it differs from the one before of the same job. */
 function cells(holders: Found[], values: Map<string, unknown>, state: string, { jobs }: Compared): Child[] {
-  const before = new Map<string | undefined, string>();
+  const before = new Map<string | undefined, unknown>();
   return holders.map(({ database }) => {
     const job = jobs.get(database);
-    const text = values.has(database) ? textOf(values.get(database)) : null;
-    const changed = before.has(job) && text !== before.get(job);
-    if (text === null) return h("span", { class: "absent", "aria-label": "not there" }, "–");
-    before.set(job, text);
-    return h("span", { class: changed ? "changed" : null, title: changed ? "differs from the one before" : null }, cell(values.get(database), `${state} in ${database}`));
+    if (!values.has(database)) return h("span", { class: "absent", "aria-label": "not there" }, "–");
+    const value = values.get(database);
+    const changed = before.has(job) && textOf(value) !== textOf(before.get(job));
+    const shown = record(value, `${state} in ${database}`, before.get(job));
+    before.set(job, value);
+    return shown.tagName === "DL" ? shown : h("span", { class: changed ? "changed" : null, title: changed ? "differs from the one before" : null }, shown);
   });
 }
 

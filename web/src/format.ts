@@ -53,6 +53,11 @@ export function age(iso: string, now = Date.now()): string {
   return `${Math.floor(seconds / size)} ${unit} ago`;
 }
 
+/** A time to the minute, UTC. */
+export function moment(iso: string): string {
+  return iso.slice(0, 16).replace("T", " ");
+}
+
 /** Milliseconds since 1970 as a time. */
 export function utc(ms: number): string {
   const date = new Date(ms);

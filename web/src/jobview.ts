@@ -5,7 +5,7 @@ import { Database, schemas } from "./catalog";
 import { keep } from "./context";
 import { diffView } from "./diffview";
 import { Child, fill, h } from "./dom";
-import { age, bytes, count } from "./format";
+import { age, bytes, count, moment } from "./format";
 import { growth } from "./growth";
 import { describe, Job, jobsOf, kindsOf, newestIn, shortName } from "./jobs";
 import { liveBadge } from "./jobsview";
@@ -113,11 +113,11 @@ function checkpointsView(body: HTMLElement, { job }: OfJob, _values: URLSearchPa
       holder,
       plainTable(
         "Checkpoints",
-        ["Savepoint", "Kind", "Written", ...(statuses ? ["Status"] : []), "Size", "Compare"],
+        ["Savepoint", "Kind", "Written (UTC)", ...(statuses ? ["Status"] : []), "Size", "Compare"],
         seen.map((one, at) => [
           one.error === null ? h("a", { class: "link", href: linkOf(one.name), title: one.name }, shortName(one)) : h("span", { title: one.name }, shortName(one)),
           one.error === null ? (one.kind ?? "").toLowerCase() : h("span", { class: "bad", title: one.error }, "unreadable"),
-          one.created_at ? h("span", { title: one.created_at }, age(one.created_at)) : "–",
+          one.created_at ? h("span", { class: "nowrap", title: one.created_at }, moment(one.created_at), " ", h("small", { class: "note" }, age(one.created_at))) : "–",
           ...(statuses ? [(facts.get(one.name)?.status ?? "–").toLowerCase()] : []),
           measure(sizeText(facts.get(one.name)?.size_bytes ?? null)),
           compareLink(job, one, job.databases.find((other, place) => place > at && other.error === null)),
@@ -163,7 +163,7 @@ function timeLine(databases: Database[], facts: Map<string, Fact>): HTMLElement 
     return h("li", { class: kind }, one.error === null ? h("a", { href: linkOf(one.name), title: label, "aria-label": label }, bar) : h("span", { title: `${label}: ${one.error}` }, bar));
   });
   const kinds = ["checkpoint", "savepoint", "broken"].filter((kind) => marks.some((mark) => mark.className === kind));
-  const ages = [databases.at(-1), databases[0]].map((one) => (one?.created_at ? age(one.created_at) : ""));
+  const ages = [databases.at(-1), databases[0]].map((one) => (one?.created_at ? moment(one.created_at) : ""));
   const legend = h("p", { class: "note legend" }, ages[0], h("span", { class: "gap" }), kinds.length > 1 ? kinds.map((kind) => h("span", { class: kind }, kind === "broken" ? "unreadable" : kind)) : null, h("span", { class: "gap" }), ages[1]);
   return h("div", {}, h("ol", { class: "time-line", "aria-label": "Checkpoints by time, the oldest first" }, marks), legend);
 }

@@ -1,7 +1,7 @@
 // The page of a key: its rows in a table, and all else that a savepoint has of it.
 import { Answer, ApiError, Column, get, post } from "./api";
 import { Database } from "./catalog";
-import { cell } from "./cell";
+import { cell, record } from "./cell";
 import { defaultPair, sideBySide } from "./compare";
 import { addressOf, Rows } from "./conditions";
 import { keep } from "./context";
@@ -144,7 +144,7 @@ async function showOwn(element: HTMLElement, rows: Rows, signal: AbortSignal): P
 /** One row as a list of its columns, several as a table. */
 function rowsOf({ columns, rows }: Answer, table: string): Child {
   const fields = columns.map((column, at) => ({ ...column, at })).filter(({ name }) => name !== "key");
-  if (rows.length === 1) return plainTable(`The row of ${table}`, ["Column", "Value", "Type"], fields.map(({ name, type, at }) => [name, [cell(rows[0][at], name)], h("code", { class: "note" }, type)]));
+  if (rows.length === 1) return plainTable(`The row of ${table}`, ["Column", "Value", "Type"], fields.map(({ name, type, at }) => [name, [record(rows[0][at], name)], h("code", { class: "note" }, type)]));
   return plainTable(`The rows of ${table}`, fields.map(({ name }) => name), rows.map((row) => fields.map(({ name, at }) => cell(row[at], name))));
 }
 

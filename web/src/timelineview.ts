@@ -1,10 +1,10 @@
 // The timeline of a key: a line of checkpoints for each state, with what the key had there, and marks where it changed.
 import { ApiError } from "./api";
 import type { Database } from "./catalog";
-import { cell, showValue } from "./cell";
+import { cell, record, showValue } from "./cell";
 import { keep, kept } from "./context";
 import { announce, Child, fill, h } from "./dom";
-import { age, count, plural } from "./format";
+import { count, moment, plural } from "./format";
 import type { OfJob } from "./jobview";
 import { keyField, keyForm } from "./keyform";
 import { shortName } from "./jobs";
@@ -102,7 +102,7 @@ function lineOf(line: StateLine, key: string, titleOf: Titles, signal: AbortSign
 function runOf(run: Run, before: Run | undefined, line: StateLine, key: string, titleOf: Titles): HTMLElement {
   const [first] = run.points;
   const name = run.points.length === 1 ? titleOf(first.database) : `${titleOf(first.database)} … ${titleOf(run.last.database)}`;
-  const when = [run.points.length > 1 ? plural(run.points.length, "checkpoint") : "", first.created_at ? age(first.created_at) : ""].filter(Boolean).join(" · ");
+  const when = [run.points.length > 1 ? plural(run.points.length, "checkpoint") : "", first.created_at ? moment(first.created_at) : ""].filter(Boolean).join(" · ");
   return h(
     "li",
     { class: ["run", run.changed ? "moved" : "", first.error === null ? "" : "broken"].filter(Boolean).join(" ") },
@@ -118,7 +118,8 @@ function valueShown(point: Point, before: Point | undefined, line: StateLine): C
   const value = valueOf(point);
   if (value !== undefined) {
     const last = before && valueOf(before);
-    return h("span", { class: before && point.changed ? "changed" : null }, cell(value, title), stepOf(last, value));
+    const shown = record(value, title, last);
+    return shown.tagName === "DL" ? shown : h("span", { class: before && point.changed ? "changed" : null }, shown, stepOf(last, value));
   }
   const moves = before && movesOf(before.rows, point.rows);
   const told = moves && [moves.added ? `+${moves.added}` : "", moves.removed ? `−${moves.removed}` : "", moves.changed ? `${moves.changed} changed` : ""].filter(Boolean).join(", ");

@@ -42,7 +42,7 @@ class WriteForm {
   /** What was previewed: only that is written. */
   private previewed: { order: Order; report: Report } | null = null;
   private readonly editor: Editor;
-  private readonly name = h("input", { type: "text", size: 28, spellcheck: "false", autocomplete: "off", oninput: () => this.changed() });
+  private readonly name = h("input", { type: "text", size: 40, spellcheck: "false", autocomplete: "off", oninput: () => this.changed() });
   private readonly result = h("section", { class: "written", "aria-label": "Result" });
   private readonly past = h("div", {});
   private readonly warning = h("p", { class: "banner", role: "note", hidden: true }, "Flink deletes the files of the source once it has claimed such a savepoint: restore it with NO_CLAIM, and keep the source until then. Its states cannot be queried here, because their files are not its own.");

@@ -145,8 +145,8 @@ function pictures(parts: Part[], wholes: Part[], operator: Operator, cells: numb
   const deleted = wholes.some((whole) => whole.deleted_share !== null);
   const keys = wholes.some((whole) => whole.distinct_keys !== null);
   return [
-    h("figure", {}, h("figcaption", {}, "By state and subtask; dark is more than the mean"), bySubtask),
-    spreadOverGroups ? h("figure", {}, h("figcaption", {}, "By state and key group; dark is more than the mean"), byGroup) : null,
+    h("figure", {}, h("figcaption", {}, "By state and subtask; a stronger colour is more than the mean"), bySubtask),
+    spreadOverGroups ? h("figure", {}, h("figcaption", {}, "By state and key group; a stronger colour is more than the mean"), byGroup) : null,
     plainTable(
       "States of the operator",
       ["State", "Entries", ...(keys ? ["Keys"] : []), "Bytes", "Largest subtask", "Largest key group", ...(deleted ? ["Deleted"] : []), "Known from"],

@@ -74,7 +74,7 @@ function sizePictures(sizes: Size[], signal: AbortSignal): Child {
             top: 0,
             bottom: 0,
             itemStyle: border,
-            label: { formatter: (item: { name: string }) => item.name.replace(/^.* · /, "") },
+            label: { color: colour("on-accent"), formatter: (item: { name: string }) => item.name.replace(/^.* · /, "") },
             upperLabel: { show: false },
             levels: [{ itemStyle: { ...border, gapWidth: 3 } }, { itemStyle: border, upperLabel: { show: true, height: 22, color: colour("text") } }, { itemStyle: border }],
           },
@@ -86,6 +86,6 @@ function sizePictures(sizes: Size[], signal: AbortSignal): Child {
   });
   return [
     h("figure", {}, h("figcaption", {}, "Bytes by operator and subtask"), tree),
-    h("figure", {}, h("figcaption", {}, "Balance: one row per operator, one cell per subtask; darker means more than the row’s average"), heat),
+    h("figure", {}, h("figcaption", {}, "Balance: one row per operator, one cell per subtask; a stronger colour is more than the row’s average"), heat),
   ];
 }

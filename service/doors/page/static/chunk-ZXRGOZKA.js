@@ -1,4 +1,4 @@
-import{j as u}from"./chunk-ZUV2R6AC.js";import{h as p,y as i}from"./chunk-D7AXSTVO.js";import{c as a}from"./chunk-PNFVSVW5.js";var r={db:null,dbs:null,key:null};function b(){return r}function E(e){let o=r.db;Object.assign(r,e),e.dbs===void 0&&e.db!==void 0&&e.db!==o&&!r.dbs?.split(`
+import{j as u}from"./chunk-5FXKZLTR.js";import{h as p,y as i}from"./chunk-GPIZWWXM.js";import{c as a}from"./chunk-YH3KFLPK.js";var r={db:null,dbs:null,key:null};function b(){return r}function E(e){let o=r.db;Object.assign(r,e),e.dbs===void 0&&e.db!==void 0&&e.db!==o&&!r.dbs?.split(`
 `).includes(e.db??"")&&(r.dbs=null)}var m={title:"Which states are there, of which types, and how large?",sql:`SELECT table_name, state_name, state_kind, key_type, value_type, size_bytes
 FROM StateMeta
 ORDER BY size_bytes DESC`},c=[{title:"Up to where had the sources read?",sql:`SELECT topic, partition, starting_offset, details
