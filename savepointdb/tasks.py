@@ -219,6 +219,7 @@ def sample(
     seed: str = "0",
     keys: str | None = None,
     where: str | None = None,
+    mask: str | None = None,
     parallelism: int | None = None,
     offsets: str = "keep",
     drop: Sequence[str] = (),
@@ -236,6 +237,7 @@ def sample(
         seed: another one chooses other keys of a fraction.
         keys: the path of a CSV file of the keys that stay, in place of a fraction.
         where: `table: condition`: the keys of these rows stay.
+        mask: the path of a file of masks: the new savepoint has others for the values and keys that it covers.
         parallelism: most subtasks that an operator has then; None for those of the source.
         offsets: `latest` drops the state of sources, so that the job's own settings say where they start; `keep`.
         drop: names of operators and of tables of states that go.
@@ -249,7 +251,8 @@ def sample(
         SavepointError: the savepoint cannot be read.
         InvalidRequestError: no key stays, there is no target, or an argument has a wrong value.
     """
-    options = {"seed": seed, "keys": keys, "where": where, "parallelism": parallelism, "offsets": offsets}
+    chosen = {"seed": seed, "keys": keys, "where": where}
+    options = {**chosen, "mask": mask, "parallelism": parallelism, "offsets": offsets}
     with connect(path, **how) as connection:
         return connection.sample(
             target, fraction, drop=drop, dry_run=dry_run, files=files, engine=engine, **options

@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from writers.headers import write_snapshot
     from writers.kernels import COMPILED_UNITS
     from writers.keyed.carry import try_types
+    from writers.keyed.masking import RowMask, masked_changes, row_schema
     from writers.keyed.resharding import MOST_KEY_GROUPS
     from writers.keyed.rewrite import RewriteKeyedState, merged_edits
     from writers.keyed.sampling import FractionOfKeys, KeyChoice, KeyFilter, ListedKeys, texts_of

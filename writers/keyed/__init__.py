@@ -5,6 +5,7 @@ restores (`readers/formats/full/layout.py`). At most one page of a state is in m
 
     assembly.py    entries → key groups of a file; new keys, and new states
     sampling.py    keys that stay: by their values, in every state and timer
+    masking.py     rows with masks in place of entries
     carry.py       the states of a source, whatever their layout, as canonical entries: also under other names, of other types
     values.py      the entries that statements changed: rows → entries, with the checks that nothing is lost
     windows.py     states that a subtask gets late; windows that are left without a timer

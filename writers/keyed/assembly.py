@@ -86,6 +86,14 @@ class EntrySegments:
         """Return the entries of a page."""
         return cls.of(page.data, page.starts, page.ends)
 
+    def page(self, origin: Page) -> Page:
+        """Return entries of one buffer as a page that stands for some of another one."""
+        [data] = self.buffers
+        base = int(data.__array_interface__["data"][0])
+        starts = self.table[:, KEY_ADDRESS::2] - base
+        bounds = starts, starts + self.table[:, KEY_BYTES::2]
+        return Page.of(data, bounds, 0, origin.subtask, origin.path)
+
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> EntrySegments:
         """Return some of the entries, by their numbers or by a mask."""
         return EntrySegments(np.ascontiguousarray(self.table[rows]), self.buffers)

@@ -12,7 +12,7 @@ groups of the source must be those that they say. What is in memory is a page of
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,10 +47,12 @@ from writers.keyed.assembly import (
     VALUE_BYTES,
     EntrySegments,
     KeyGroupAssembler,
+    NewKeys,
     StateFile,
     made_file,
 )
 from writers.keyed.carry import carrier_of, composed_part, key_block, state_names
+from writers.keyed.masking import EntryMasker, RowMask
 from writers.keyed.sampling import KeyChoice
 from writers.target import JoinedTarget, TargetPart
 
@@ -124,6 +126,7 @@ class Resharding:
         new: those of the new savepoint.
         keep: which keys stay; None for all.
         dropped: states that go.
+        masks: of the rows of states.
 
     Attributes:
         header: of the file of each new subtask.
@@ -140,9 +143,10 @@ class Resharding:
         new: SubtaskRanges,
         keep: KeyChoice | None = None,
         dropped: frozenset[StateName] = frozenset(),
+        masks: Mapping[StateName, RowMask] | None = None,
     ) -> None:
         self._sources = sources
-        self._keep = keep
+        self._keep, self._masks = keep, masks or {}
         self._old, self._new = old, new
         states: dict[StateName, RegisteredState] = {}
         first = sources[0][1]
@@ -164,6 +168,11 @@ class Resharding:
         self._names = list(states)
         self.compressed = first.header.compressed
         self.header = write_keyed_header(key_block(first), list(states.values()), compressed=self.compressed)
+
+    @property
+    def is_masked(self) -> bool:
+        """True if some rows have masks, so that two keys may have become one."""
+        return bool(self._masks)
 
     @property
     def is_empty(self) -> bool:
@@ -194,7 +203,7 @@ class Resharding:
     @cached_property
     def dealers(self) -> tuple[Dealer, ...]:
         """The work of each old subtask."""
-        facts = self._names, self._first_groups, self._old, self._new, self._keep
+        facts = self._names, self._first_groups, self._old, self._new, self._keep, self._masks
         return tuple(Dealer(source, header, *facts) for source, header in self._sources)
 
     @cached_property
@@ -227,6 +236,7 @@ class Dealer(Work):
         first_groups: the first key group of each file of the spool.
         old, new: the key groups and subtasks.
         keep: which keys stay; None for all.
+        masks: of the rows of states.
     """
 
     source: Source
@@ -236,6 +246,7 @@ class Dealer(Work):
     old: SubtaskRanges
     new: SubtaskRanges
     keep: KeyChoice | None
+    masks: Mapping[StateName, RowMask]
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number of the file of the spool that gets some entries, with a block of them.
@@ -246,11 +257,20 @@ class Dealer(Work):
         own = state_names(self.header)
         ids = {own.index(name): number for number, name in enumerate(self.names) if name in own}
         carrier = carrier_of(self.source, self.header, self.old.max_parallelism, self.keep)
+        maskers = {
+            name: EntryMasker(
+                composed_part(self.source, name, self.old.max_parallelism), mask, self.old.max_parallelism
+            )
+            for name, mask in self.masks.items()
+            if name in own
+        }
         for group in carrier.groups:
             for state, pages in carrier.states(group):
+                masker = maskers.get(own[state])
                 for page in pages if state in ids else ():
-                    for some, groups in self._resharded(own[state], page):
-                        yield from self._divided(replace(some, key_groups=groups), ids[state])
+                    for found in (page,) if masker is None else masker.masked(page):
+                        for some, groups in self._resharded(own[state], found):
+                            yield from self._divided(replace(some, key_groups=groups), ids[state])
 
     def _resharded(self, name: StateName, page: Page) -> Iterator[tuple[Page, NDArray[np.int32]]]:
         """Yield entries with their new key groups.
@@ -348,11 +368,18 @@ class ReshardedMaker(KeyedStateMaker):
     def prepared(self, results: Sequence[Any]) -> DealtMaker:
         whole = self.resharding
         parts = whole.dealt(self.groups, results)
-        return DealtMaker(header=whole.header, compressed=whole.compressed, groups=self.groups, parts=parts)
+        return DealtMaker(
+            header=whole.header,
+            compressed=whole.compressed,
+            groups=self.groups,
+            parts=parts,
+            is_masked=whole.is_masked,
+        )
 
     def make(self, create: Create) -> KeyedStateHandle:
         whole = self.resharding
-        return _made(create, self.groups, whole.header, whole.compressed, whole.spooled(self.groups))
+        spooled = whole.spooled(self.groups)
+        return _made(create, self.groups, whole.header, whole.compressed, spooled, is_masked=whole.is_masked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -364,15 +391,18 @@ class DealtMaker(KeyedStateMaker):
         compressed: whether key groups are.
         groups: the key groups of the subtask.
         parts: of each file of the spool, its parts in the order of the old subtasks.
+        is_masked: whether two keys may have become one.
     """
 
     header: bytes
     compressed: bool
     groups: KeyGroupRange
     parts: tuple[tuple[TargetPart, ...], ...]
+    is_masked: bool
 
     def make(self, create: Create) -> KeyedStateHandle:
-        return _made(create, self.groups, self.header, self.compressed, map(_joined, self.parts))
+        spooled = map(_joined, self.parts)
+        return _made(create, self.groups, self.header, self.compressed, spooled, is_masked=self.is_masked)
 
 
 def _made(
@@ -381,6 +411,8 @@ def _made(
     header: bytes,
     compressed: bool,
     spooled: Iterable[NDArray[np.uint8]],
+    *,
+    is_masked: bool,
 ) -> KeyedStateHandle:
     """Write the file of one new subtask from the files of the spool that have its key groups; return its handle."""
 
@@ -392,6 +424,10 @@ def _made(
             for group, states in _groups(data) if len(data) else ():
                 assembler.begin()
                 for state, entries in states:
+                    if is_masked and NewKeys(entries).repeated() is not None:
+                        raise RefusedEditError(
+                            f"expected masks that keep keys apart, found two entries of key group {group} that would become one"
+                        )
                     assembler.state(state)
                     assembler.add(entries)
                 offsets[group - groups.start] = assembler.end()

@@ -67,6 +67,7 @@ from writers.keyed.carry import (
     composed_part,
     state_names,
 )
+from writers.keyed.masking import RowMask
 from writers.keyed.resharding import (
     MOST_KEY_GROUPS,
     ReshardedMaker,
@@ -101,6 +102,7 @@ class RewriteKeyedState(Edit):
         max_parallelism: the new number of key groups; None for that of the source.
         parallelism: the new number of subtasks; None for that of the source.
         keep: which keys stay, in every state and timer; None for all.
+        masks: of the rows of states; keys of all states get theirs together.
     """
 
     operator: Operator
@@ -110,6 +112,7 @@ class RewriteKeyedState(Edit):
     max_parallelism: int | None = None
     parallelism: int | None = None
     keep: KeyChoice | None = None
+    masks: Mapping[StateName, RowMask] = field(default_factory=dict)
 
     def merged(self, other: RewriteKeyedState) -> RewriteKeyedState:
         """Return both edits of one operator as one."""
@@ -121,6 +124,7 @@ class RewriteKeyedState(Edit):
             max_parallelism=other.max_parallelism or self.max_parallelism,
             parallelism=other.parallelism or self.parallelism,
             keep=other.keep or self.keep,
+            masks={**self.masks, **other.masks},
         )
 
     def applied(
@@ -136,7 +140,7 @@ class RewriteKeyedState(Edit):
         sources = {id(one.recorded): one for one in self.operator.sources if one.recorded is not None}
         recorded = {one.index: one.managed_keyed_state for one in self.operator.metadata.subtasks}
         self._check_states()
-        if self.max_parallelism is not None or self.parallelism is not None:
+        if self.max_parallelism is not None or self.parallelism is not None or self.masks:
             resharded = self._resharded(operator, [sources.get(id(one)) for one in recorded.values()])
             return with_operator(metadata, found, resharded)
         subtasks = tuple(
@@ -288,8 +292,9 @@ class RewriteKeyedState(Edit):
         new = SubtaskRanges(self.max_parallelism or old.max_parallelism, self.parallelism or old.parallelism)
         dropped = frozenset(name for name, one in self.alterations.items() if one == _DROPPED)
         if self.changes or self.added or len(dropped) < len(self.alterations):
+            what = "masks" if self.masks else "other key groups or subtasks"
             raise RefusedEditError(
-                f"{_shown(self.operator)} gets other key groups or subtasks: change its states in a script of its own"
+                f"{_shown(self.operator)} gets {what}: change its states in a script of its own"
             )
         if not 1 <= new.parallelism <= new.max_parallelism <= MOST_KEY_GROUPS:
             raise RefusedEditError(
@@ -301,6 +306,11 @@ class RewriteKeyedState(Edit):
         if operator.fully_finished:
             raise RefusedEditError(f"{_shown(self.operator)} had finished: it has no state to deal out")
         others = {one.index: replace(one, managed_keyed_state=None) for one in operator.subtasks}
+        if self.masks and any(isinstance(one, RawTimerSource) for one in self.operator.sources):
+            raise RefusedEditError(
+                f"{_shown(self.operator)} has timers in raw keyed state, whose keys cannot be masked: take a canonical savepoint, or "
+                "drop the operator"
+            )
         timers = {} if self.keep is None else dict(self._dealt_timers(others, new))
         for index, subtask in others.items():
             if subtask.raw_keyed_state is not None:
@@ -313,7 +323,7 @@ class RewriteKeyedState(Edit):
                     f"found {new.parallelism}"
                 )
         found = [(one, check_carried(one, one.stored_header())) for one in sources if one is not None]
-        resharding = Resharding(found, old, new, self.keep, dropped) if found else None
+        resharding = Resharding(found, old, new, self.keep, dropped, self.masks) if found else None
         if resharding is not None and resharding.is_empty:
             resharding = None
         subtasks = []

@@ -87,8 +87,8 @@ class EntryCoder:
         """Return the columns that elements have, of the values of lists."""
         return self._as_rows({_VALUE: values})
 
-    def encoded(self, rows: pa.Table, group: int) -> EntrySegments:
-        """Return the entries of rows: of lists, each element is one.
+    def encoded(self, rows: pa.Table, group: int | NDArray[np.int32]) -> EntrySegments:
+        """Return the entries of rows in a key group, or each in its own: of lists, each element is one.
 
         Raises:
             UnencodableValueError: a value that its type cannot hold; it names the key.
@@ -99,13 +99,15 @@ class EntryCoder:
             columns[_VALUE] = pa.ListArray.from_arrays(offsets, columns[_VALUE])
         return self._encode(columns, rows, group)
 
-    def encoded_lists(self, elements: pa.Table, starts: NDArray[np.int64], group: int) -> EntrySegments:
+    def encoded_lists(
+        self, elements: pa.Table, starts: NDArray[np.int64], group: int | NDArray[np.int32]
+    ) -> EntrySegments:
         """Return the entries of lists.
 
         Args:
             elements: of all lists, in order.
             starts: the first element of each.
-            group: the key group.
+            group: the key group, or that of each.
         """
         columns = self._as_entries({name: array_of(elements, name) for name in self.schema.names})
         offsets = pa.array(np.append(starts, elements.num_rows).astype(np.int32))
@@ -188,7 +190,9 @@ class EntryCoder:
                     parts.append(f"{name} {shown(value)}")
         return ", ".join(parts)
 
-    def _encode(self, columns: dict[str, pa.Array], rows: pa.Table, group: int) -> EntrySegments:
+    def _encode(
+        self, columns: dict[str, pa.Array], rows: pa.Table, group: int | NDArray[np.int32]
+    ) -> EntrySegments:
         """Return entries; `rows` has the key of each, for errors."""
         names = self.encoder.schema.names
         try:

@@ -269,6 +269,17 @@ def joined(elements: pa.ChunkedArray) -> pa.LargeBinaryArray:
     return pa.concat_arrays([*elements.chunks, pa.array([], pa.large_binary())])
 
 
+def rows_of_elements(part: StatePart) -> pa.Table:
+    """Return the rows of a state in one subtask, with their numbers.
+
+    Raises:
+        RefusedEditError: there are more than memory should hold.
+        ReaderError: the elements cannot be read.
+    """
+    check_size(part.source.cost_bytes(part.name), part.name.name)
+    return _rows(part, list(part.entries(Selection())))
+
+
 def _rows(part: StatePart, batches: Sequence[Batch]) -> pa.Table:
     """Return the rows of elements with their numbers."""
     tree, _ = part.programs()

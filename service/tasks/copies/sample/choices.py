@@ -17,6 +17,7 @@ from catalog import Database, NotAKeyError, parse_key
 from readers import Operator, Savepoint, Selection, StateKind, StateName, is_keyed, source_offsets
 from service.base.errors import InvalidRequestError
 from service.query.sql.text import quoted, tokens_of
+from service.tasks.copies.sample.masks import CopyMasks
 from service.tasks.task import Context
 from writers import (
     AlterOperatorStates,
@@ -29,6 +30,7 @@ from writers import (
     ListedKeys,
     RewriteKeyedState,
     StateAlteration,
+    merged_edits,
     texts_of,
 )
 
@@ -231,15 +233,28 @@ def keyed_operators(savepoint: Savepoint, dropped: Dropped) -> list[Operator]:
 
 
 def edits_of(
-    savepoint: Savepoint, choices: Mapping[str, KeyChoice], dropped: Dropped, parallelism: int | None
+    savepoint: Savepoint,
+    choices: Mapping[str, KeyChoice],
+    dropped: Dropped,
+    parallelism: int | None,
+    masks: CopyMasks | None,
 ) -> list[Edit]:
-    """Return the edits of a sample: what is in state files first."""
+    """Return the edits of a sample: what is in state files first.
+
+    Raises:
+        MaskError: a rule cannot be applied.
+        WriterError: a state cannot be masked.
+        ReaderError: a state cannot be read.
+    """
     edits: list[Edit] = []
     for operator in savepoint.operators:
         owner, metadata = operator.operator_id, operator.metadata
         if owner in dropped.operators:
             edits.append(DropOperator(owner))
             continue
+        masked = [] if masks is None else list(masks.edits(operator, dropped.keyed.get(owner, ())))
+        # Operator state is changed where it is in the source, before it is gathered.
+        edits += [edit for edit in masked if not isinstance(edit, RewriteKeyedState)]
         if owner in dropped.others:
             edits.append(AlterOperatorStates(operator_id=owner, dropped=frozenset(dropped.others[owner])))
         falls = parallelism is not None and parallelism < metadata.parallelism and not metadata.fully_finished
@@ -256,8 +271,9 @@ def edits_of(
                     parallelism=parallelism if falls else None,
                 )
             )
+        edits += [edit for edit in masked if isinstance(edit, RewriteKeyedState)]
     # What goes is found by its id in the source.
-    return sorted(edits, key=lambda edit: isinstance(edit, DropOperator))
+    return sorted(merged_edits(edits), key=lambda edit: isinstance(edit, DropOperator))
 
 
 def states_in(

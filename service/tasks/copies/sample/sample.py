@@ -21,6 +21,7 @@ from service.tasks.copies.sample.choices import (
     keyed_operators,
     states_in,
 )
+from service.tasks.copies.sample.masks import CopyMasks
 from service.tasks.task import Context, Task, TaskRequest, option
 from service.tasks.write.request import check_target, files_option, target_option, write_errors
 from service.tasks.write.writing import summary_lines, written_by
@@ -51,6 +52,12 @@ class SampleRequest(TaskRequest):
         default=None,
         metavar="TABLE: CONDITION",
         longest=100_000,
+    )
+    mask: str | None = option(
+        "file of masks: values and keys that the new savepoint has others for",
+        default=None,
+        metavar="FILE",
+        longest=_LONGEST_PATH,
     )
     parallelism: int | None = option(
         "most subtasks that an operator has in the new savepoint; default: those of the source",
@@ -177,13 +184,15 @@ def run(request: SampleRequest, context: Context) -> Sampled:
         operators = keyed_operators(savepoint, dropped)
         asked = Asked(fraction=request.fraction, seed=request.seed, keys=request.keys, where=request.where)
         choices = choices_of(asked, database, operators, context)
+        masks = None if request.mask is None else CopyMasks(request.mask, database)
+        edits = edits_of(savepoint, choices, dropped, request.parallelism, masks)
         if request.dry_run or request.target is None:
             states = tuple(states_in(operators, choices, dropped.keyed))
             _check_some(states)
             return Sampled(states=states, dropped=tuple(dropped.names))
         writer = SavepointWriter(
             savepoint.location,
-            edits_of(savepoint, choices, dropped, request.parallelism),
+            edits,
             FilesMode(request.files),
             opened=savepoint,
             threads=machine.cores(),

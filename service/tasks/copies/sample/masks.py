@@ -1,0 +1,169 @@
+"""The masks of a copy: a file of masks and the states of a savepoint → the edits that write masked rows."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from catalog import Database
+from catalog.errors import UnknownMaskColumnError, UnmaskableValueError
+from catalog.masks.columns import ColumnNames, MaskedColumns, leaves_of
+from catalog.masks.masks import Masks
+from catalog.savepointtables import SOURCE_OFFSETS_NAME, TIMERS_NAME
+from readers import SOURCE_OFFSETS, UNDECODED, Operator, State, StateKind, StateName, is_keyed
+from writers import (
+    Edit,
+    RefusedEditError,
+    RewriteKeyedState,
+    RewriteOperatorState,
+    RowMask,
+    masked_changes,
+    row_schema,
+)
+
+_OPERATOR_STATES = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST, StateKind.BROADCAST})
+_GLOB = re.compile(r"[*?]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A state, and the names by which rules know its columns."""
+
+    state: State
+    names: ColumnNames
+
+
+@dataclass(frozen=True, slots=True)
+class _DecodedRows:
+    """The masks of a state whose values may be of classes that the savepoint does not describe, and no rule says what to do with these.
+
+    Attributes:
+        masks: of its columns.
+    """
+
+    masks: MaskedColumns
+
+    @property
+    def masks_key(self) -> bool:
+        return self.masks.masks_key
+
+    @property
+    def is_whole(self) -> bool:
+        return self.masks.is_whole
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows with their masks.
+
+        Raises:
+            RefusedEditError: a value is not decoded.
+        """
+        if batch.column(UNDECODED).null_count < batch.num_rows:
+            raise RefusedEditError(
+                f"expected values of {self.masks.table} that can be decoded, found one of a class that the savepoint does not "
+                'describe: add raw = "drop" or raw = "null" to its rule'
+            )
+        return self.masks.apply(batch)
+
+
+class CopyMasks:
+    """Masks for the copy of a savepoint.
+
+    Args:
+        path: of the file.
+        database: the source.
+
+    Raises:
+        MaskError: the file cannot be read, is no file of masks, or names a column that does not exist.
+        ReaderError: the savepoint cannot be read.
+    """
+
+    def __init__(self, path: str, database: Database) -> None:
+        self._masks = Masks.load(path)
+        tables = {(owner, table.states[0].number): table.name for owner, table in database.state_tables()}
+        self._operators: dict[str, list[_Named]] = {}
+        for operator in database.savepoint.operators:
+            owner = operator.operator_id
+            own = [tables.get((owner, number), TIMERS_NAME) for number in range(len(operator.states))]
+            self._operators[owner] = [
+                _Named(
+                    state,
+                    ColumnNames(name, database.operator_names[owner], siblings=tuple(dict.fromkeys(own))),
+                )
+                for state, name in zip(operator.states, own, strict=True)
+            ]
+        self._check_names()
+
+    def _check_names(self) -> None:
+        """Refuse names without `*` that cover no column.
+
+        Raises:
+            UnknownMaskColumnError: there is one.
+        """
+        known = [(ColumnNames(SOURCE_OFFSETS_NAME), SOURCE_OFFSETS)]
+        known += [(one.names, one.state.schema) for states in self._operators.values() for one in states]
+        for rule in self._masks.rules:
+            for pattern in rule.columns:
+                if not _GLOB.search(pattern.text) and not any(
+                    names.covers(pattern, path) for names, schema in known for path, _ in leaves_of(schema)
+                ):
+                    raise UnknownMaskColumnError(
+                        f"expected a column of a state, found none called {pattern.text}"
+                    )
+
+    def edits(self, operator: Operator, without: Collection[StateName]) -> Iterator[Edit]:
+        """Yield the edits that mask an operator.
+
+        Args:
+            operator: in the source.
+            without: keyed states that go.
+
+        Raises:
+            MaskError: a rule cannot be applied, or a column has no rule and must have one.
+            WriterError: a state cannot be changed.
+            ReaderError: a state cannot be read.
+        """
+        keyed: dict[StateName, RowMask] = {}
+        others: dict[str, RowMask] = {}
+        for named in self._operators[operator.operator_id]:
+            state = named.state
+            name = StateName(name=state.name, timers=state.kind is StateKind.TIMER)
+            if is_keyed(state.kind) and name not in without and state.parts:
+                found = self._of(named, row_schema(operator, name))
+                if not found.is_whole:
+                    keyed[name] = found
+            elif state.kind in _OPERATOR_STATES and state.parts:
+                found = self._of(named, state.schema)
+                if not found.is_whole:
+                    others[state.name] = found
+            elif not is_keyed(state.kind):
+                self._of(named, state.schema)
+        if keyed:
+            yield RewriteKeyedState(operator=operator, masks=keyed)
+        changes = dict(masked_changes(operator, others, time.time_ns() // 1_000_000))
+        if changes:
+            yield RewriteOperatorState(operator=operator, changes=changes)
+
+    def _of(self, named: _Named, schema: pa.Schema) -> MaskedColumns | _DecodedRows:
+        raw = {column for part in named.state.parts for column in schema.names if part.entry.is_raw(column)}
+        place = schema.get_field_index(UNDECODED)
+
+        def masked(columns: pa.Schema) -> MaskedColumns:
+            return self._masks.for_table(named.names.table, columns, named.names, raw=raw)
+
+        try:
+            found, only_decoded = masked(schema), False
+        except UnmaskableValueError:
+            if place < 0:
+                raise
+            # Whether there are such values shows only in the rows.
+            found, only_decoded = masked(schema.remove(place)), True
+        if found.needs_all_rows:
+            raise UnmaskableValueError(
+                f"expected rules that mask each value by itself, found shuffle for {named.names.table}: a copy is written page by "
+                "page; pseudonym and hash mask values"
+            )
+        return _DecodedRows(found) if only_decoded and not found.is_whole else found
