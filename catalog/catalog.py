@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catalog.aliases import (
     LATEST,
@@ -27,6 +27,7 @@ from catalog.errors import (
     AmbiguousJobError,
     NoSuchDatabaseError,
     NoSuchJobError,
+    NoSuchMaskError,
     near_names,
 )
 from catalog.history import HISTORY, Histories, HistoryDatabase, Job, jobs_of
@@ -41,6 +42,9 @@ from catalog.roots import (
 )
 from catalog.table import Table
 from readers import DEFAULT_OPTIONS, ReaderError, StorageOptions
+
+if TYPE_CHECKING:
+    from catalog.masks.masks import Masks
 
 __all__ = ["Catalog", "Root", "connect"]
 
@@ -62,6 +66,7 @@ class Catalog:
         allow_missing_roots: whether roots may be missing as long as one is there; the log names them.
         cache: of decoded states; None for none.
         options: how files are reached.
+        masks: by their names.
 
     Raises:
         NotASavepointError: a root does not exist.
@@ -81,8 +86,10 @@ class Catalog:
         allow_missing_roots: bool = False,
         cache: StateCache | None = None,
         options: StorageOptions = DEFAULT_OPTIONS,
+        masks: Mapping[str, Masks] | None = None,
     ) -> None:
         self.cache = cache
+        self._masks = masks or {}
         self._facts = KnownFacts()
         opening = OpeningOptions(
             allowed_roots=tuple(allowed_roots),
@@ -387,14 +394,24 @@ class Catalog:
         """
         return self._source.add(name, path)
 
-    def visible(self, sees: Callable[[str], bool]) -> Catalog:
-        """Return this catalog with only those databases for whose names `sees` is True.
+    def masks(self, name: str) -> Masks:
+        """Return the masks of a name.
+
+        Raises:
+            NoSuchMaskError: there are none, so that nothing may be shown to whom they are for.
+        """
+        if name not in self._masks:
+            raise NoSuchMaskError(name)
+        return self._masks[name]
+
+    def visible(self, sees: Callable[[str], bool], masks: Masks | None = None) -> Catalog:
+        """Return this catalog with only those databases for whose names `sees` is True, and with masks in their tables.
 
         An alias keeps its meaning in the returned catalog: a query that names `latest` twice reads one checkpoint.
         """
         # The source has the locks and the threads; the catalog itself is small enough for a copy a query.
         part = copy.copy(self)
-        part._source = VisibleDatabases(self._source, sees)
+        part._source = VisibleDatabases(self._source, sees, masks)
         part._kept_aliases = {}
         return part
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from catalog.table import Table, TableOwner
 from readers import ReaderError, operator_id_of
 
 if TYPE_CHECKING:
+    from catalog.masks.masks import Masks
     from catalog.savepointtables import SavepointTables
     from catalog.statetables import StateTable, TimersTable
     from readers import Savepoint
@@ -75,6 +77,29 @@ class Database(TableOwner):
         self._tables_uids: Mapping[str, str] = {}
         self._listed: tuple[ListedTable, ...] | None = None
         self._listed_uids: Mapping[str, str] = {}
+        self._masked: dict[Masks, Database] = {}
+
+    @property
+    def masks(self) -> Masks | None:
+        """What stands in place of values in its tables; None for the values themselves."""
+        return self.reference.masks
+
+    def masked(self, masks: Masks) -> Database:
+        """Return the same savepoint with masks in all tables: the same object each time, by which engines know its tables.
+
+        One that has masks keeps them.
+        """
+        if self.masks is not None:
+            return self
+        with self._lock:
+            found = self._masked.get(masks)
+            if found is None:
+                reference = replace(self.reference, masks=masks)
+                uids = self._given_uids.values()
+                found = self._masked[masks] = Database(
+                    self.name, reference, uids, self.cache, self.modified_ns, self.job, self._facts
+                )
+            return found
 
     @property
     def uids(self) -> Mapping[str, str]:
@@ -112,7 +137,8 @@ class Database(TableOwner):
         # What the jars of a `stateInfo` hold now is not known without reading them.
         if self.savepoint.state_info.jars:
             return None
-        return listing_key(self.reference, self.modified_ns, tuple(self.uids.items()))
+        own = listing_key(self.reference, self.modified_ns, tuple(self.uids.items()))
+        return own if own is None or self.masks is None else f"{own} {self.masks.digest}"
 
     @property
     def path(self) -> str:

@@ -18,6 +18,7 @@
         MissingSecretError     the file with the secret of masks is missing, or too short
         UnknownMaskColumnError a mask names a column that does not exist
         UnmaskableValueError   a rule cannot be applied to the values of a column
+        NoSuchMaskError        no masks have a name
         UncoveredColumnsError  columns have no rule, and the file refuses those; carries: columns
 
 `near` are the known names that are most like `name`.
@@ -71,6 +72,20 @@ class UnknownMaskColumnError(MaskError):
 
 class UnmaskableValueError(MaskError):
     """A rule cannot be applied to the values of a column."""
+
+
+class NoSuchMaskError(MaskError):
+    """No masks have the name that a user's credentials say, so nothing may be shown to that user.
+
+    Args:
+        name: as the credentials say it.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"expected the mask {name!r:.100} of your credentials, found none of this name; "
+            f"start the service with --mask {name}=FILE"
+        )
 
 
 class UncoveredColumnsError(MaskError):

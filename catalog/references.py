@@ -31,6 +31,7 @@ however many scans and splits refer to them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -52,14 +53,18 @@ from readers import (
     Location,
     MissingFileError,
     NotASavepointError,
+    PathOutsideRootError,
     ReaderError,
     SavepointLocation,
+    StorageError,
     StorageOptions,
     absolute,
     given_location,
 )
 
 if TYPE_CHECKING:
+    from catalog.masks.columns import ColumnNames, MaskedColumns
+    from catalog.masks.masks import Masks
     from readers import JobClasses, Savepoint, State
 
 
@@ -82,6 +87,7 @@ _OPEN_SAVEPOINTS = 64
 # All savepoints of a catalog have the same.
 _OPEN_JARS = 4
 _PATIENCE_S = 5.0  # for a mount that hangs
+_MASKED_STATES = 1024
 
 
 def database_name(label: str, folders: Sequence[str] = ()) -> str:
@@ -410,6 +416,7 @@ class SavepointReference:
         state_info: a `stateInfo` file in place of that beside it; empty for none.
         jars: jars of the job.
         options: how files are reached.
+        masks: what stands in place of values in all tables; None for the values themselves.
     """
 
     path: str
@@ -419,6 +426,7 @@ class SavepointReference:
     state_info: str = ""
     jars: tuple[str, ...] = ()
     options: StorageOptions = DEFAULT_OPTIONS
+    masks: Masks | None = None
 
     def elsewhere(self) -> SavepointReference:
         """Return the reference for another folder or machine: absolute paths, and the credentials that its URLs name here."""
@@ -451,6 +459,9 @@ class OpenSavepoints:
         Raises:
             ReaderError: it cannot be opened, or its `state_info` or a jar cannot be read.
         """
+        # Readers with masks and readers without them share what is open.
+        if reference.masks is not None:
+            reference = replace(reference, masks=None)
         place = self._place(reference)
         # One thread opens it, the others wait: each would read the same headers.
         with place.lock:
@@ -529,6 +540,7 @@ class StateReference:
         number: of the state among those of the operator.
         name: of the state.
         parts: how many it has.
+        names: by which masks know its columns; None without masks.
     """
 
     savepoint: SavepointReference
@@ -536,10 +548,28 @@ class StateReference:
     number: int
     name: str
     parts: int
+    names: ColumnNames | None = None
 
     def elsewhere(self) -> StateReference:
         """Return the reference for another folder or machine."""
         return replace(self, savepoint=self.savepoint.elsewhere())
+
+    @property
+    def unmasked(self) -> StateReference:
+        """The reference of the values themselves: what the cache keeps."""
+        if self.savepoint.masks is None:
+            return self
+        return replace(self, savepoint=replace(self.savepoint, masks=None), names=None)
+
+    @property
+    def masked(self) -> MaskedColumns | None:
+        """The masks of its columns; None without masks.
+
+        Raises:
+            MaskError: a rule cannot be applied to a column, or a column has no rule and must have one.
+            ReaderError: the state cannot be opened.
+        """
+        return None if self.savepoint.masks is None else _masked(self)
 
     def state(self) -> State:
         """Return the state; reads the headers of its operator the first time.
@@ -557,6 +587,45 @@ class StateReference:
         raise MissingFileError(
             f"expected the state {self.name!r} in {self.parts} parts, found another", path=self.savepoint.path
         )
+
+
+@lru_cache(maxsize=_MASKED_STATES)
+def _masked(reference: StateReference) -> MaskedColumns:
+    masks, names, state = reference.savepoint.masks, reference.names, reference.state()
+    assert masks is not None
+    assert names is not None
+    schema = state.schema
+    raw = {name for part in state.parts for name in schema.names if part.entry.is_raw(name)}
+    # A namespace that is always null needs no rule.
+    if state.entry is not None and isinstance(state.entry.namespace, readers.VoidNamespaceSerializer):
+        schema = schema.remove(schema.get_field_index("namespace"))
+    return masks.for_table(names.table, schema, names, raw=raw, hides_places=True)
+
+
+# What the bytes of a state contradict is told with some of these bytes.
+_SAY_NO_VALUE = (MissingFileError, StorageError, PathOutsideRootError, NotASavepointError)
+
+
+@contextlib.contextmanager
+def masked_errors(reference: SavepointReference) -> Iterator[None]:
+    """Keep what errors say of the bytes of a savepoint from readers with masks."""
+    try:
+        yield
+    except _SAY_NO_VALUE:
+        raise
+    except ReaderError as error:
+        if reference.masks is None:
+            raise
+        raise without_values(error) from None
+
+
+def without_values(error: ReaderError) -> ReaderError:
+    """Return an error that says where it is, and nothing of the bytes there."""
+    return type(error)(
+        "expected bytes that can be decoded, found others; a mask hides which",
+        path=error.path,
+        breadcrumbs=error.breadcrumbs,
+    )
 
 
 def _states_of(savepoint: Savepoint, operator_id: str) -> tuple[State, ...]:

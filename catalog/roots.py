@@ -3,7 +3,7 @@
 A `Catalog` gets its databases from a `DatabaseSource`:
 
     RootDatabases     looks at roots, and keeps the databases that it found until the next look
-    VisibleDatabases  the databases of another source that pass a test of their names
+    VisibleDatabases  the databases of another source that pass a test of their names, with masks if need be
     KnownDatabases    databases that are known already
 
 A root is a savepoint itself, or a folder that holds some at any depth. A savepoint is a folder with a `_metadata` file, or a
@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from catalog.aliases import RootDatabase
 from catalog.cache.states import StateCache
@@ -66,6 +66,9 @@ from readers import (
     file_system_of,
     given_location,
 )
+
+if TYPE_CHECKING:
+    from catalog.masks.masks import Masks
 
 _DATA_FOLDERS = frozenset({"shared", "taskowned", "dstl"})
 _MAX_DEPTH = 6
@@ -558,11 +561,15 @@ class VisibleDatabases:
     Args:
         whole: the other source.
         sees: True for the names of visible databases.
+        masks: what stands in place of values in all tables; None for the values themselves.
     """
 
-    def __init__(self, whole: DatabaseSource, sees: Callable[[str], bool]) -> None:
+    def __init__(
+        self, whole: DatabaseSource, sees: Callable[[str], bool], masks: Masks | None = None
+    ) -> None:
         self._whole = whole
         self._sees = sees
+        self._masks = masks
 
     def refresh(self) -> None:
         self._whole.refresh()
@@ -571,22 +578,28 @@ class VisibleDatabases:
         self._whole.look_again()
 
     def all(self) -> list[Database]:
-        return [database for database in self._whole.all() if self._sees(database.name)]
+        return [self._shown(one) for one in self._whole.all() if self._sees(one.name)]
 
     def under_roots(self) -> list[RootDatabase]:
-        return [one for one in self._whole.under_roots() if self._sees(one.database.name)]
+        found = [one for one in self._whole.under_roots() if self._sees(one.database.name)]
+        if self._masks is None:
+            return found
+        return [one._replace(database=self._shown(one.database)) for one in found]
 
     @property
     def labels(self) -> tuple[str, ...]:
         return self._whole.labels
 
     def find(self, name: str) -> list[Database]:
-        return [database for database in self._whole.find(name) if self._sees(database.name)]
+        return [self._shown(one) for one in self._whole.find(name) if self._sees(one.name)]
 
     def add(self, name: str, path: str) -> Database:
         if not self._sees(name):
             raise NoSuchDatabaseError(name, [database.name for database in self.all()])
-        return self._whole.add(name, path)
+        return self._shown(self._whole.add(name, path))
+
+    def _shown(self, database: Database) -> Database:
+        return database if self._masks is None else database.masked(self._masks)
 
 
 class KnownDatabases:

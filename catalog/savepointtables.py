@@ -27,13 +27,14 @@ from catalog.facts import (
     source_offset_rows,
     state_meta_rows,
 )
-from catalog.references import SavepointReference, unique_names
+from catalog.references import SavepointReference, unique_names, without_values
 from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
 from catalog.table import FactsTable, ReadFactsTable, Table, rows_from_above
 from catalog.views import View, ViewTable, WideTable, view_of
 from readers import Operator, ReaderError, Savepoint, State, StateKind, is_keyed
 
 if TYPE_CHECKING:
+    from catalog.masks.columns import ColumnNames
     from catalog.upstream import UpstreamTables
 
 STATE_META_NAME = "StateMeta"
@@ -249,15 +250,20 @@ class SavepointTables:
         }
 
     def _facts(self) -> Iterator[Table]:
-        savepoint, uids = self.savepoint, self._uids
+        savepoint, uids, masks = self.savepoint, self._uids, self.reference.masks
 
         def state_meta() -> pa.RecordBatch:
             self._read_ahead()
-            return state_meta_rows(savepoint, uids, self._table_name)
+            rows = state_meta_rows(savepoint, uids, self._table_name)
+            # A note may show bytes of the state.
+            return rows if masks is None else _without(rows, "decode_note")
 
         def source_offsets(failed: Callable[[ReaderError], None]) -> pa.RecordBatch:
             self._read_ahead()
-            return source_offset_rows(savepoint, uids, failed)
+            if masks is None:
+                return source_offset_rows(savepoint, uids, failed)
+            rows = source_offset_rows(savepoint, uids, lambda error: failed(without_values(error)))
+            return masks.for_table(SOURCE_OFFSETS_NAME, rows.schema).apply(rows)
 
         yield FactsTable(STATE_META_NAME, "what states there are, and in which types", STATE_META, state_meta)
         yield FactsTable(OPERATORS_NAME, "the operators", OPERATORS, lambda: operator_rows(savepoint, uids))
@@ -287,7 +293,15 @@ class SavepointTables:
                 (
                     operator,
                     OperatorReference(
-                        self.reference, operator.operator_id, self.uid_of(operator), operator.metadata.name
+                        self.reference,
+                        operator.operator_id,
+                        self.uid_of(operator),
+                        operator.metadata.name,
+                        names=tuple(
+                            names
+                            for number in range(len(operator.states))
+                            if (names := self._column_names(operator, number)) is not None
+                        ),
                     ),
                 )
                 for operator in self.savepoint.operators
@@ -340,7 +354,8 @@ class SavepointTables:
         for number, (view_name, view) in self._views(operator).items():
             state = operator.states[number]
             comment = f"state {state.name} of operator {name}, with a column a field"
-            yield ViewTable(view_name, comment, TableState(state, number), self.reference, view, self._cache)
+            known = TableState(state, number, names=self._column_names(operator, number))
+            yield ViewTable(view_name, comment, known, self.reference, view, self._cache)
         yield from self._wide_table(operator, states)
 
     def _made_state_tables(self, operator: Operator) -> Iterator[StateTable]:
@@ -380,7 +395,31 @@ class SavepointTables:
     def _states(self, operator: Operator, wanted: Callable[[State], bool]) -> tuple[TableState, ...]:
         uid = self.uid_of(operator)
         return tuple(
-            TableState(state, number, uid) for number, state in enumerate(operator.states) if wanted(state)
+            TableState(state, number, uid, self._column_names(operator, number))
+            for number, state in enumerate(operator.states)
+            if wanted(state)
+        )
+
+    def _column_names(self, operator: Operator, number: int) -> ColumnNames | None:
+        """Return the names by which masks know the columns of a state; None without masks."""
+        if self.reference.masks is None:
+            return None
+        from catalog.masks.columns import ColumnNames  # most readers have no masks
+
+        tails = self._state_tails(operator)
+        own = self.operator_names[operator.operator_id]
+        is_timer = [state.kind is StateKind.TIMER for state in operator.states]
+        tables = [
+            TIMERS_NAME if timer else own + _SEPARATOR + tail
+            for timer, tail in zip(is_timer, tails, strict=True)
+        ]
+        view = self._views(operator).get(number)
+        columns = () if view is None else (*view[1].keys, *view[1].columns)
+        return ColumnNames(
+            tables[number],
+            own,
+            siblings=tuple(dict.fromkeys(tables)),
+            views=((view[0], tuple((one.name, (one.source, *one.path)) for one in columns)),) if view else (),
         )
 
     def uid_of(self, operator: Operator) -> str | None:
@@ -413,3 +452,10 @@ class SavepointTables:
     def _state_tails(self, operator: Operator) -> list[str]:
         """Return what stands behind the operator in the name of the table of each state."""
         return unique_names((state.name, state.kind.value.lower()) for state in operator.states)
+
+
+def _without(rows: pa.RecordBatch, column: str) -> pa.RecordBatch:
+    index = rows.schema.get_field_index(column)
+    return rows.set_column(
+        index, rows.schema.field(index), pa.nulls(rows.num_rows, rows.schema.field(index).type)
+    )

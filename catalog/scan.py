@@ -37,7 +37,7 @@ from pyarrow import parquet
 
 import readers
 from catalog.cache.states import CacheFile, CacheUse, entry_footer
-from catalog.references import StateReference
+from catalog.references import SavepointReference, StateReference, masked_errors
 from readers import SUBTASK, ReadCounter, ReaderError, SavepointGoneError
 
 
@@ -420,7 +420,15 @@ class StateSplit(Split):
         if not self.may_be_partial:
             state.check(selection)
         rows = state.parts[self.part].read(self.sources, state.schema, selection)
-        return map(self.rows_of_table, rows)
+        if self.reference.savepoint.masks is not None:
+            rows = _with_masked_errors(rows, self.reference.savepoint)
+        return self.masked_rows(rows)
+
+    def masked_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return rows of the table from batches of rows of the state, in no order that tells of a masked key."""
+        rows = map(self.rows_of_table, batches)
+        masked = self.reference.masked
+        return rows if masked is None else masked.reordered(rows)
 
     def _until_an_error(self, counter: ScanCounter) -> Iterator[pa.RecordBatch]:
         """Yield the rows before the first error; the counter gets the error."""
@@ -436,16 +444,29 @@ class StateSplit(Split):
     def sources(self) -> set[str]:
         """Columns of the state that it needs."""
         sources = {output.source for output in self.outputs if output.source is not None}
-        return sources if self.exploded is None else sources | {self.exploded}
+        if self.exploded is not None:
+            sources |= {self.exploded}
+        masked = self.reference.masked
+        return sources if masked is None else masked.needed(sources)
 
     def rows_of_table(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows of the table from rows of the state."""
+        """Return rows of the table from rows of the state, with their masks."""
+        masked = self.reference.masked
+        if masked is not None:
+            batch = masked.apply(batch)
         if self.exploded is not None:
             batch = _exploded(batch, self.exploded)
         schema = pa.schema([pa.field(output.name, output.type) for output in self.outputs])
         arrays = [output.array(batch) for output in self.outputs]
         # Without columns only the number of rows counts, which a batch without arrays would lose.
         return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
+
+
+def _with_masked_errors(
+    rows: Iterator[pa.RecordBatch], reference: SavepointReference
+) -> Iterator[pa.RecordBatch]:
+    with masked_errors(reference):
+        yield from rows
 
 
 @lru_cache(maxsize=_PACKED_TABLES)
@@ -501,11 +522,15 @@ class CachedSplit(DerivedSplit):
         with source, parquet.ParquetFile(source, metadata=footer) as file:
             # Parquet counts rows only with a column; the cheapest one is that of subtasks.
             names = sorted(self.origin.sources) or [SUBTASK]
-            for number in self.row_groups:
-                rows = file.read_row_group(number, columns=names, use_threads=False)
-                if counter is not None:
-                    counter.add_cached(_column_bytes(footer.row_group(number), names))
-                yield from map(self.origin.rows_of_table, rows.to_batches())
+
+            def batches() -> Iterator[pa.RecordBatch]:
+                for number in self.row_groups:
+                    rows = file.read_row_group(number, columns=names, use_threads=False)
+                    if counter is not None:
+                        counter.add_cached(_column_bytes(footer.row_group(number), names))
+                    yield from rows.to_batches()
+
+            yield from self.origin.masked_rows(batches())
 
 
 @dataclass(frozen=True, slots=True)

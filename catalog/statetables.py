@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -40,6 +40,9 @@ from readers import (
     merged_type,
 )
 
+if TYPE_CHECKING:
+    from catalog.masks.columns import ColumnNames
+
 STATE_NAME = "state_name"
 # As much as the chunks of cache entries have (`CHUNK_BYTES`), so that a chunk and a split stand for each other.
 SPLIT_BYTES = 32 << 20
@@ -59,11 +62,13 @@ class TableState:
         state: the state.
         number: among the states of its operator.
         operator_uid: of its operator; None if unknown.
+        names: by which masks know its columns; None without masks.
     """
 
     state: State
     number: int
     operator_uid: str | None = None
+    names: ColumnNames | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +153,7 @@ class StatesTable(Table):
         # A scan of the cache has its chunks as splits.
         splits = 0
         for known, extent in zip(self.states, self._extents, strict=True):
-            entry = self.cache.find(self.reference(known), known.state) if self.cache else None
+            entry = self.cache.find(self.reference(known).unmasked, known.state) if self.cache else None
             splits += extent.splits if entry is None else len(entry.chunks)
         return Extent(
             splits=splits,
@@ -178,26 +183,48 @@ class StatesTable(Table):
     def reference(self, state: TableState) -> StateReference:
         """Return what finds a state again in another process."""
         known = state.state
-        return StateReference(self.savepoint, known.operator_id, state.number, known.name, len(known.parts))
+        return StateReference(
+            self.savepoint, known.operator_id, state.number, known.name, len(known.parts), state.names
+        )
+
+    def _visible(self, predicate: Predicate) -> Predicate:
+        """Return the conditions on columns that show what they hold: those on masked columns choose among masks."""
+        if self.savepoint.masks is None:
+            return predicate
+        hidden = set[str]()
+        for known in self.states:
+            masked = self.reference(known).masked
+            assert masked is not None
+            hidden |= {
+                output.name
+                for output in self.outputs(known)
+                if output.source is not None and (masked.needs_all_rows or masked.hides(output.source))
+            }
+        return Predicate({name: values for name, values in predicate.values.items() if name not in hidden})
 
     def _may_miss_rows(self, operator: UnreadOperator, predicate: Predicate) -> bool:
         """Return whether a state of which no header can be read may have wanted rows."""
         return True
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
+        predicate = self._visible(predicate)
         wanted = [state for state in self.states if self.may_have_rows(state, predicate)]
         unread, damages = self._unreadable(wanted, predicate, allow_partial=allow_partial)
         splits = tuple(
             split for state in wanted for split in self._splits(state, predicate, allow_partial, damages)
         )
+        if self.savepoint.masks is not None:
+            splits = self.savepoint.masks.mixed(splits)
         use = None
         if self.cache is not None:
             use = CacheUse(
                 cache=self.cache,
-                states=tuple(map(self.reference, wanted)),
+                states=tuple(self.reference(known).unmasked for known in wanted),
                 reads_whole_states=self._reads_whole_states(predicate),
             )
-        cached = _cached_file(wanted[0].state.schema, splits) if len(wanted) == 1 and not unread else None
+        # The file of the cache has the values themselves.
+        is_one = len(wanted) == 1 and not unread and self.savepoint.masks is None
+        cached = _cached_file(wanted[0].state.schema, splits) if is_one else None
         return Scan(schema=self.schema, splits=splits, cache_use=use, unread=unread, cached=cached)
 
     def _unreadable(
@@ -208,6 +235,7 @@ class StatesTable(Table):
         Raises:
             ReaderError: a file cannot be opened, unless `allow_partial`.
         """
+        predicate = self._visible(predicate)
         unread = tuple(dict.fromkeys(self._failures(wanted, predicate)))
         if unread and not allow_partial:
             raise unread[0]
@@ -221,6 +249,7 @@ class StatesTable(Table):
         Raises:
             ReaderError: the error of the first such file.
         """
+        predicate = self._visible(predicate)
         for error in (
             *self._failures([known], predicate),
             *self._damages_of([known], predicate, _damages([known])),
@@ -229,6 +258,7 @@ class StatesTable(Table):
 
     def whole_split(self, known: TableState, predicate: Predicate) -> StateSplit:
         """Return one split of all parts of a state, for a reader that takes the parts from it; it reads no cache."""
+        predicate = self._visible(predicate)
         keys = self._keys(known.state, predicate)
         return StateSplit(
             reference=self.reference(known),
@@ -342,9 +372,9 @@ class StatesTable(Table):
 
         entry = None
         if self.cache is not None and parts:
-            self.cache.remember(reference, lambda: state)
+            self.cache.remember(reference.unmasked, lambda: state)
             if keys is None or not self._is_quick(state, groups):
-                entry = self.cache.find(reference, state)
+                entry = self.cache.find(reference.unmasked, state)
         if entry is not None:
             is_whole = (
                 keys is None and groups is None and len(parts) == len(state.parts) and not may_be_partial

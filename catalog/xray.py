@@ -28,11 +28,17 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from catalog.references import SavepointReference, open_savepoint
+from catalog.references import (
+    SavepointReference,
+    StateReference,
+    masked_errors,
+    open_savepoint,
+    without_values,
+)
 from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import timer_service_of
 from catalog.table import Table
@@ -60,6 +66,9 @@ from readers import (
     update_times,
 )
 
+if TYPE_CHECKING:
+    from catalog.masks.columns import ColumnNames, MaskedColumns
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorReference:
@@ -70,6 +79,7 @@ class OperatorReference:
         operator_id: of the operator.
         uid, name: of the operator; None if unknown.
         parts: how many its states have together; None where nothing was planned yet.
+        names: by which masks know the columns of each of its states; empty without masks.
     """
 
     savepoint: SavepointReference
@@ -77,6 +87,7 @@ class OperatorReference:
     uid: str | None
     name: str | None
     parts: int | None = None
+    names: tuple[ColumnNames, ...] = ()
 
     def operator(self) -> Operator:
         """Return the operator.
@@ -94,6 +105,19 @@ class OperatorReference:
             f"expected the operator {self.operator_id} in {self.parts} parts, found another",
             path=self.savepoint.path,
         )
+
+    def masked(self, number: int, state: State) -> MaskedColumns | None:
+        """Return the masks of one of its states; None without masks. For errors see `StateReference.masked`."""
+        if self.savepoint.masks is None:
+            return None
+        return StateReference(
+            self.savepoint, self.operator_id, number, state.name, len(state.parts), self.names[number]
+        ).masked
+
+    def key_texts(self, number: int, state: State, keys: Iterable[tuple[int, bytes]]) -> list[str]:
+        """Return keys of one of its states as text, with their masks; see `readers.key_texts`."""
+        masked = self.masked(number, state)
+        return key_texts(state, keys) if masked is None else key_texts(state, keys, masked.mask_key)
 
     @property
     def values(self) -> dict[str, str | None]:
@@ -126,10 +150,17 @@ class OperatorSplit(Split):
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         if not self.may_be_partial or counter is None:
-            yield from self.batches(counter or ScanCounter(), _raised)
+            with masked_errors(self.reference.savepoint):
+                yield from self.batches(counter or ScanCounter(), _raised)
             return
+        is_masked = self.reference.savepoint.masks is not None
+
+        def failed(error: ReaderError) -> None:
+            counter.add_failure(without_values(error) if is_masked else error)
+
         try:
-            yield from self.batches(counter, counter.add_failure)
+            with masked_errors(self.reference.savepoint):
+                yield from self.batches(counter, failed)
         except SavepointGoneError:
             # Nothing is damaged: Flink removed all of it.
             raise
@@ -363,8 +394,11 @@ class SizesSplit(OperatorSplit):
             "is_estimate": any(found.whole.is_estimate for found in totals),
             "source": ", ".join(sorted(origins | {_METADATA})),
         }
+        # With their key groups, few entries would tell which keys a masked key may be.
+        masked = [self.reference.masked(number, state) for number, state in enumerate(operator.states)]
+        hides_groups = any(one is not None and one.masks_key for one in masked)
         for found in totals:
-            yield from found.rows()
+            yield from (row for row in found.rows() if not (hides_groups and row["level"] == "key_group"))
 
 
 def _sources(states: Iterable[State]) -> dict[int, tuple[Source, dict[StateName, int]]]:
@@ -437,8 +471,18 @@ class StateOfOperatorSplit(OperatorSplit):
     ) -> Iterator[pa.RecordBatch]:
         state = self.reference.operator().states[self.number]
         named = {**self.reference.values, "state_name": state.name, "state_kind": state.kind.value}
-        rows = [named | row for row in self.rows(state, Selection(account=self.account(counter)), failed)]
+        selection = Selection(account=self.account(counter))
+        rows = [named | row | self.hidden(state) for row in self.rows(state, selection, failed)]
         yield pa.RecordBatch.from_pylist(rows, schema=self.schema).select(list(self.columns))
+
+    def hidden(self, state: State) -> dict[str, None]:
+        """Return columns that would say something of masked columns."""
+        masked = self.reference.masked(self.number, state)
+        hidden: list[str] = []
+        if masked is not None:
+            hidden += ("key_group", "subtask") if masked.masks_key else ()
+            hidden += _UPDATES if masked.hides("ttl_timestamp") else ()
+        return dict.fromkeys(name for name in hidden if name in self.schema.names)
 
     @abstractmethod
     def rows(
@@ -501,7 +545,7 @@ class LargestSplit(StateOfOperatorSplit):
         by_bytes = {_place(key): rank for rank, key in enumerate(found.by_bytes, 1)}
         by_entries = {_place(key): rank for rank, key in enumerate(found.by_entries, 1)}
         keys = list({_place(key): key for key in (*found.by_bytes, *found.by_entries)}.values())
-        texts = key_texts(state, ((key.part, key.key) for key in keys))
+        texts = self.reference.key_texts(self.number, state, ((key.part, key.key) for key in keys))
         for key, text in zip(keys, texts, strict=True):
             yield {
                 "key": text,
@@ -561,16 +605,19 @@ class OrphansSplit(OperatorSplit):
         for orphan in orphan_timers(states, selection):
             state = states[orphan.state]
             domain, service = timer_service_of(state.name)
-            (text,) = key_texts(state, [(orphan.part, orphan.key)])
+            (text,) = self.reference.key_texts(orphan.state, state, [(orphan.part, orphan.key)])
+            masked = self.reference.masked(orphan.state, state)
+            has_place = masked is None or not masked.masks_key
+            has_time = masked is None or not masked.hides("timestamp")
             yield {
                 **self.reference.values,
                 "time_domain": domain,
                 "timer_service": service,
                 "key": text,
-                "key_group": orphan.key_group,
-                "subtask": state.parts[orphan.part].source.subtask,
+                "key_group": orphan.key_group if has_place else None,
+                "subtask": state.parts[orphan.part].source.subtask if has_place else None,
                 "timers": orphan.timers,
-                "first_timestamp": orphan.first_time,
+                "first_timestamp": orphan.first_time if has_time else None,
             }
 
 
@@ -584,7 +631,8 @@ class OrphansTable(OperatorsTable):
     ) -> Iterator[OperatorSplit]:
         if not any(state.kind is StateKind.TIMER for state in operator.states):
             return
-        asked = predicate.of("key_group")
+        # A condition on a column that masks hide chooses among the masks.
+        asked = None if reference.savepoint.masks is not None else predicate.of("key_group")
         for groups, size_bytes in _chunks(operator):
             wanted = groups if asked is None else groups & frozenset(asked)
             if wanted:

@@ -100,6 +100,24 @@ def inspect(path: Path, *, database: str | None = None, **how: Any) -> RowsResul
     return found
 
 
+def mask(path: Path, masks: Path, *, database: str | None = None, **how: Any) -> RowsResult[Outcome]:
+    """Return each column of a savepoint, the rule of a file of masks that covers it, and a value before and after.
+
+    Args:
+        path: a savepoint or checkpoint.
+        masks: the file, `masks.toml`.
+        database: the savepoint, by its name, in a folder with several.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
+
+    Raises:
+        InvalidRequestError: the file is no file of masks, or names a column that does not exist.
+        SavepointError: nothing is there, or no savepoint that can be read.
+    """
+    found = run_task("mask", path, masks=os.fspath(masks), database=database, **how)
+    assert isinstance(found, RowsResult)
+    return found
+
+
 def bisect(
     root: Path,
     sql: str,
@@ -267,6 +285,7 @@ def export(
     tables: Sequence[str] = (),
     partition_by: str | None = None,
     nanoseconds: str | None = None,
+    mask: Path | None = None,
     allow_partial: bool = False,
     engine: str = AUTO,
     namespace: str = "",
@@ -282,6 +301,7 @@ def export(
         tables: names, or patterns with `*`; empty for all that do not repeat others.
         partition_by: `_key_group` for a folder for each key group; None for none.
         nanoseconds: `micros`, `bigint` or `text`; None for what the format has.
+        mask: a file of masks, `masks.toml`; None for the values themselves.
         allow_partial: whether rows of files that cannot be read are left out; `notes` of the result names them.
         engine: `duckdb` for this machine, `spark`, or `auto`.
         namespace, catalog: of Iceberg and Delta; empty for the job's name, and for a catalog in the folder.
@@ -299,6 +319,7 @@ def export(
             tables=tables,
             partition_by=partition_by,
             nanoseconds=nanoseconds,
+            mask=None if mask is None else os.path.expanduser(os.fspath(mask)),
             allow_partial=allow_partial,
             engine=engine,
             namespace=namespace,

@@ -353,6 +353,9 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
         "none.",
     )
     create.add_argument(
+        "--mask", metavar="NAME", help="Mask of all that the key may read: a name of serve --mask."
+    )
+    create.add_argument(
         "--expires-days", type=float, metavar="DAYS", help="Days until the key expires; never if not given."
     )
     listing = _add_action(actions, "list", "List the names, grants and times of all keys.")

@@ -41,6 +41,7 @@ OPTIONAL_MODULES = ("service.spark",)
 LATE_MODULES = (
     "catalog.differences",
     "catalog.facts",
+    "catalog.masks",
     "catalog.savepointtables",
     "catalog.statetables",
     "catalog.upstream",

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from catalog.references import masked_errors
 from catalog.scan import DerivedSplit, ScanCounter, Split, StateSplit
 from catalog.statetables import common_type
 from readers import (
@@ -363,9 +364,14 @@ class DifferenceSplit(Split):
         return self.before.wanted_key_groups | self.after.wanted_key_groups
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
-        for joined in self._joined(counter or ScanCounter()):
-            for batch in joined.batches():
-                yield batch.select(self.names)
+        found = (
+            batch.select(self.names)
+            for joined in self._joined(counter or ScanCounter())
+            for batch in joined.batches()
+        )
+        masked = self.after.reference.masked
+        with masked_errors(self.after.reference.savepoint):
+            yield from found if masked is None else masked.reordered(found)
 
     def sampled(self, most_rows: int, counter: ScanCounter | None = None) -> tuple[Counts, pa.RecordBatch]:
         """Return how many of its rows differ, and the first of these; reads hardly more than `counts`.
@@ -374,17 +380,17 @@ class DifferenceSplit(Split):
             ReaderError: a file is missing or contradicts its format.
         """
         counts, samples = Counts(), _Samples(self.columns.schema, most_rows)
-        for joined in self._joined(counter or ScanCounter()):
-            counts += joined.counts
-            if joined.counts.differing:
-                samples.add(joined.batches())
+        with masked_errors(self.after.reference.savepoint):
+            for joined in self._joined(counter or ScanCounter()):
+                counts += joined.counts
+                if joined.counts.differing:
+                    samples.add(joined.batches())
         return counts, samples.batch()
 
     def _joined(self, counter: ScanCounter) -> Iterator[JoinedRows]:
         has_index = has_places(self.kind)
-        for found in differing_rows(
-            _compared_rows(self.before, counter), _compared_rows(self.after, counter)
-        ):
+        differing = differing_rows(_compared_rows(self.before, counter), _compared_rows(self.after, counter))
+        for found in differing:
             # Much may be compared before a row differs.
             counter.check()
             yield JoinedRows(

@@ -8,7 +8,7 @@ The key of an operator is one column: what covers the key in one of its tables c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,6 +29,10 @@ _TYPE_FIELDS = frozenset({ROW_KIND, CLASS})
 # Where the bytes of a value stand that cannot be decoded.
 _UNDECODED_IN = ("value", "map_key")
 _DROP = "drop"
+
+# So many rows are reordered among themselves.
+_REORDERED_ROWS = 1 << 17
+_REORDERED_BYTES = 32 << 20
 
 Change = Callable[[pa.Array], pa.Array]
 
@@ -114,6 +118,7 @@ class MaskedColumns:
         changes: column → what masks its values; columns that stay are not among them.
         drops: column → what returns True for each row that is left out.
         needs_all_rows: whether a value depends on the other rows, so that no condition may choose rows before.
+        order: decides the order of rows whose key is masked; 16 bytes.
     """
 
     table: str
@@ -121,6 +126,7 @@ class MaskedColumns:
     changes: Mapping[str, Change]
     drops: Mapping[str, Change]
     needs_all_rows: bool
+    order: bytes
 
     @property
     def is_whole(self) -> bool:
@@ -153,6 +159,32 @@ class MaskedColumns:
             found, batch = found.filter(kept), batch.filter(kept)
         return found
 
+    def reordered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows in another order if the key is masked: Flink stores them by key group and key, so their order tells of the keys."""
+        if not self.masks_key:
+            yield from batches
+            return
+        held: list[pa.RecordBatch] = []
+        rows = size_bytes = 0
+        for batch in batches:
+            if not batch.num_columns:
+                # Rows without columns are alike, and only their number counts.
+                yield batch
+                continue
+            held.append(batch)
+            rows += batch.num_rows
+            size_bytes += batch.nbytes
+            if rows >= _REORDERED_ROWS or size_bytes >= _REORDERED_BYTES:
+                yield self._mixed(held)
+                held, rows, size_bytes = [], 0, 0
+        if held:
+            yield self._mixed(held)
+
+    def _mixed(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        together = pa.concat_batches(batches)
+        mixer = np.random.Generator(np.random.PCG64(int.from_bytes(self.order, "little")))
+        return together.take(pa.array(mixer.permutation(together.num_rows)))
+
     def mask_key(self, keys: pa.Array) -> pa.Array:
         """Return the masks of keys of the table: no two keys have one."""
         return self.changes[KEY](keys) if self.masks_key else keys
@@ -167,6 +199,7 @@ def masked_columns(
     raw: Collection[str],
     *,
     refuses: bool,
+    hides_places: bool,
 ) -> MaskedColumns:
     """Return the masks of a table; see `Masks.for_table`.
 
@@ -195,6 +228,8 @@ def masked_columns(
     # The text has values that their columns cannot hold, whichever these are.
     if OUT_OF_RANGE in schema.names and (changes or drops):
         changes[OUT_OF_RANGE] = partial(Null().masked, key=b"")
+    if hides_places and KEY in changes:
+        changes |= dict.fromkeys((KEY_GROUP, SUBTASK), partial(Null().masked, key=b""))
     made.check(schema)
     coverage = tuple(made.coverage.values())
     return MaskedColumns(
@@ -203,6 +238,7 @@ def masked_columns(
         changes=changes,
         drops=drops,
         needs_all_rows=any(one.rule is not None and one.rule.rule.needs_all_rows for one in coverage),
+        order=derived_key(secret, f"order\0{names.table}"),
     )
 
 
@@ -334,10 +370,13 @@ class _Masking:
         elif found.raw is not None or isinstance(found.rule, Null):
             changes[holder] = partial(Null().masked, key=b"")
         else:
-            raise UnmaskableValueError(
+            told = (
                 f"expected values that can be decoded, found bytes in {self._names.table}.{column}, which "
                 f'{found.rule.text} cannot mask; add raw = "drop" or raw = "null" to the rule'
             )
+            if holder == column:
+                raise UnmaskableValueError(told)
+            changes[holder] = partial(_refused, told=told)
 
     def check(self, schema: pa.Schema) -> None:
         """Check that all columns are covered, and that all that is named exists."""
@@ -378,6 +417,13 @@ def _leaves(data_type: Any, path: Path) -> Iterator[tuple[Path, pa.DataType]]:
         yield from _leaves(data_type.value_type, path)
     else:
         yield path, data_type
+
+
+def _refused(array: pa.Array, told: str) -> pa.Array:
+    """Return the bytes of values that cannot be decoded if there are none: objects of most classes may have subclasses."""
+    if array.null_count < len(array):
+        raise UnmaskableValueError(told)
+    return array
 
 
 # ---- values with parts ----

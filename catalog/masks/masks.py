@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import secrets
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -31,12 +33,14 @@ from catalog.masks.columns import ColumnNames, MaskedColumns, MaskRule, leaves_o
 from catalog.masks.patterns import ColumnPattern, Path
 from catalog.masks.rules import derived_key, read_rule
 
+Part = TypeVar("Part")
 _KEEP, _REFUSE = "keep", "refuse"
 _LEAST_SECRET_BYTES = 16
 _MOST_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# No slots: a cached property needs a dictionary.
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Masks:
     """What a file of masks says. Small and picklable; it holds the secret.
 
@@ -56,8 +60,12 @@ class Masks:
     has_secret_file: bool = True
     path: str = ""
 
+    # Equal for equal masks: what is read with them is known again, also in another process.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Masks) and self.digest == other.digest
+
     def __hash__(self) -> int:
-        return hash((self.rules, self.secret))
+        return hash(self.digest)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -121,16 +129,26 @@ class Masks:
             path=str(place),
         )
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A text that differs for masks that may give other values: a part of the keys of caches."""
-        return hashlib.sha256(
-            repr((self.rules, sorted(self.groups.items()), self.refuses)).encode()
-            + derived_key(self.secret, "digest")
-        ).hexdigest()[:32]
+        said = repr((self.rules, sorted(self.groups.items()), self.refuses)).encode()
+        return hashlib.sha256(said + derived_key(self.secret, "digest")).hexdigest()[:32]
+
+    def mixed(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """Return the parts of a scan in another order: the first ones have the lowest key groups."""
+        found = list(parts)
+        random.Random(derived_key(self.secret, f"parts\0{len(parts)}")).shuffle(found)
+        return tuple(found)
 
     def for_table(
-        self, table: str, schema: pa.Schema, names: ColumnNames | None = None, *, raw: Iterable[str] = ()
+        self,
+        table: str,
+        schema: pa.Schema,
+        names: ColumnNames | None = None,
+        *,
+        raw: Iterable[str] = (),
+        hides_places: bool = False,
     ) -> MaskedColumns:
         """Return the masks of the columns of a table.
 
@@ -139,6 +157,7 @@ class Masks:
             schema: its columns.
             names: the other names by which rules may know its columns; of the table alone if None.
             raw: columns of bytes that stand for values that cannot be decoded.
+            hides_places: whether the key group and the subtask of a masked key are null: the key itself decides them.
 
         Raises:
             UnknownMaskColumnError: a rule names this table, and a column that it does not have.
@@ -146,7 +165,14 @@ class Masks:
         """
         known = names or ColumnNames(table)
         return masked_columns(
-            self.rules, self.groups, self.secret, known, schema, frozenset(raw), refuses=self.refuses
+            self.rules,
+            self.groups,
+            self.secret,
+            known,
+            schema,
+            frozenset(raw),
+            refuses=self.refuses,
+            hides_places=hides_places,
         )
 
     def group_paths(

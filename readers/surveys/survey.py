@@ -14,7 +14,7 @@ looked at in several rounds, each for a part of all hashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NoReturn
@@ -288,20 +288,32 @@ def _sampled(rows: NDArray[np.int64], level: int) -> NDArray[np.bool_]:
     return found
 
 
-def key_texts(state: State, keys: Iterable[tuple[int, bytes]]) -> list[str]:
+def key_texts(
+    state: State, keys: Iterable[tuple[int, bytes]], shown: Callable[[pa.Array], pa.Array] = lambda keys: keys
+) -> list[str]:
     """Return keys as text: texts as they are, others as JSON.
 
     Args:
         state: the state.
         keys: number of the part that has the key, and its bytes.
+        shown: returns what stands in place of keys, in their type.
 
     Raises:
         ReaderError: bytes contradict the serializer.
     """
-    return [_key_text(state.parts[part].entry, key, state.parts[part].source.path) for part, key in keys]
+    return [
+        _text_of(shown(_decoded(state.parts[part].entry, key, state.parts[part].source.path)))
+        for part, key in keys
+    ]
 
 
-def _key_text(entry: Entry, key: bytes, path: str) -> str:
+def _text_of(key: pa.Array) -> str:
+    text = key if pa.types.is_string(key.type) else json_text(key)
+    return str(text[0].as_py())
+
+
+def _decoded(entry: Entry, key: bytes, path: str) -> pa.Array:
+    """Return one key, alone."""
     assert entry.key is not None
     serializer = entry.key
     layout = EntryLayout({"key": column_type(entry, "key")})
@@ -319,8 +331,7 @@ def _key_text(entry: Entry, key: bytes, path: str) -> str:
         path=path,
     )
     (array,) = (batch.arrays[0] for batch in layout.decoder(emit).decode(page))
-    text = array if pa.types.is_string(array.type) else json_text(array)
-    return str(text[0].as_py())
+    return array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

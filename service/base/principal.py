@@ -17,8 +17,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from catalog.references import path_of
+
+if TYPE_CHECKING:
+    from catalog import Catalog
 
 EVERYTHING = "*"
 WRITE = "write:"
@@ -43,10 +47,12 @@ class Identity:
     Attributes:
         source: the source of the name; `nobody` for names that nobody has checked.
         name: name of the API key, user of the token, or the name that the client gives itself.
+        mask: the name of the masks of what the user sees: with others it is another user, whose answers are others.
     """
 
     source: Source
     name: str
+    mask: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,23 +65,38 @@ class Principal:
         grants: patterns of the names of databases, and with a slash of `label/folders`: `*` stands for any text, also for
             slashes, `?` for one character; case is ignored. No grant matches an alias. Behind `write:` and the like a pattern
             allows more than to read.
+        mask: the name of the masks of all that the principal sees; None for the values themselves.
     """
 
     name: str
     grants: tuple[str, ...] = ()
     source: Source = Source.NOBODY
+    mask: str | None = None
 
     @property
     def identity(self) -> Identity:
         """The user."""
-        return Identity(self.source, self.name)
+        return Identity(self.source, self.name, self.mask)
+
+    def part_of(self, catalog: Catalog, among: Catalog | None = None) -> Catalog:
+        """Return what the principal sees of a catalog, with the principal's masks.
+
+        Args:
+            catalog: the databases, and the masks by their names.
+            among: some of the databases, if not all of them count.
+
+        Raises:
+            NoSuchMaskError: the catalog has no masks of this name.
+        """
+        masks = None if self.mask is None else catalog.masks(self.mask)
+        return (among or catalog).visible(self.sees, masks)
 
     def named(self, name: str) -> Principal:
         """Return the principal with the name that the client gives itself, if no credentials name the user."""
         if self.source is not Source.NOBODY:
             return self
         # `replace` would look the fields up for each request.
-        return Principal(name=name, grants=self.grants, source=self.source)
+        return Principal(name=name, grants=self.grants, source=self.source, mask=self.mask)
 
     def sees(self, database: str) -> bool:
         """Return whether the principal may see the database of this name, which is no alias."""
@@ -83,7 +104,7 @@ class Principal:
 
     def may_write(self, database: str) -> bool:
         """Return whether the principal may write from the database of this name, or a new one of this name."""
-        return _matches(_behind(WRITE, self.grants), database)
+        return self.mask is None and _matches(_behind(WRITE, self.grants), database)
 
     def may_trigger(self, database: str) -> bool:
         """Return whether the principal may let Flink take savepoints of the job that wrote the database of this name."""
@@ -94,7 +115,12 @@ class Principal:
         return _matches_or_all(_behind(SAVED, self.grants), database)
 
     def operates(self, databases: Collection[str]) -> bool:
-        """Return whether the principal may see and end a query of anybody that reads these databases, or none."""
+        """Return whether the principal may see and end a query of anybody that reads these databases, or none.
+
+        The statements of others may have values in them that a mask hides.
+        """
+        if self.mask is not None:
+            return False
         patterns = _behind(OPERATOR, self.grants)
         return all(_matches_or_all(patterns, database) for database in databases or (None,))
 
@@ -106,12 +132,12 @@ class Principal:
     @property
     def is_operator(self) -> bool:
         """True if the principal may see everybody's queries of some database."""
-        return bool(_behind(OPERATOR, self.grants))
+        return self.mask is None and bool(_behind(OPERATOR, self.grants))
 
     @property
     def writes(self) -> bool:
         """True if the principal may write some database."""
-        return bool(_behind(WRITE, self.grants))
+        return self.mask is None and bool(_behind(WRITE, self.grants))
 
     @property
     def sees_everything(self) -> bool:

@@ -321,6 +321,7 @@ class AuthSettings:
     keys_file: str = _setting(
         "", "File of API keys, written by `savepointdb keys`; if empty, no key is required."
     )
+    mask: str = _setting("", "Mask of keys and tokens: its name, and its masks.toml. May be repeated.")
     oidc_issuer: str = _setting(
         "", "Identity provider whose tokens are accepted, such as https://login.example.com."
     )
@@ -329,9 +330,8 @@ class AuthSettings:
         "", "Address of the provider's signing keys; if empty, the provider's configuration names it."
     )
     oidc_user_claim: str = _setting("sub", "Claim of a token that names the user.")
-    oidc_grants_claim: str = _setting(
-        "savepointdb", "Claim of a token that lists patterns of database names."
-    )
+    oidc_grants_claim: str = _setting("savepointdb", "Claim of a token that lists patterns of databases.")
+    oidc_mask_claim: str = _setting("savepointdb_mask", "Claim of a token that names a mask.")
     oidc_default_grants: str = _setting(
         "", "Patterns of database names for tokens without that claim, separated by spaces."
     )
@@ -526,6 +526,7 @@ _REPEATED = "path_map"
 _LISTS = {
     "write_root": "[LABEL=]DIR",
     "jar": "FILE",
+    "mask": "NAME=FILE",
     "flink": "[LABEL=]URL",
     "flink_token_file": "[LABEL=]FILE",
     "flink_path_map": "OLD=NEW",

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, create_model
 
 from catalog import Catalog
+from service.base.errors import ForbiddenError
 from service.base.principal import Principal
 from service.base.settings import Settings
 from service.base.waiting import found_in_thread
@@ -74,7 +75,7 @@ class Client:
     @cached_property
     def visible(self) -> Catalog:
         """The databases that the caller may see; an alias means the same all the time."""
-        return self.served.catalog.visible(self.caller.sees)
+        return self.caller.part_of(self.served.catalog)
 
     @property
     def saved(self) -> UserQueries:
@@ -100,8 +101,10 @@ class Client:
         """Return the order of a write, without its target; see `WriteOrder`.
 
         Raises:
+            ForbiddenError: a mask hides values from the caller, and a write would show them.
             QueryError: the script means nothing.
         """
+        self._check_unmasked("a write copies the values")
         statements = statements_of(asked.sql, self.served.settings.queries.max_sql_bytes)
         return WriteOrder(
             request=asked,
@@ -112,6 +115,12 @@ class Client:
             client=self.source[:_LONGEST_SOURCE],
             is_checked=is_checked,
         )
+
+    def _check_unmasked(self, why: str) -> None:
+        if self.caller.mask is not None:
+            raise ForbiddenError(
+                f"expected a user who sees all values, found one with the mask {self.caller.mask!r:.100}: {why}"
+            )
 
     def context(self, group: QueryGroup[Query], **about: Any) -> Context:
         """Return what a use case may use.
@@ -164,6 +173,8 @@ class Client:
         Raises:
             CatalogError, QueryError: as `Checks.outcome` says.
         """
+        if asked.values is not None:
+            self._check_unmasked("a check of values shows those that are damaged")
         context = self.context(QueryGroup(self.served.queries.start))
         found = await self.served.checks.outcome(asked, context, jar, jar_name)
         report = found.report

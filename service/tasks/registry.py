@@ -115,6 +115,11 @@ TASKS: dict[str, RegisteredTask] = {
     "lookup": RegisteredTask(
         "service.tasks.lookup.lookup", "Show all states and timers of one key.", tool="lookup_key"
     ),
+    "mask": RegisteredTask(
+        "service.tasks.copies.mask",
+        "Show which columns of a savepoint a file of masks covers.",
+        {HTTP: "it reads a file of the machine that runs it", MCP: "it shows values before they are masked"},
+    ),
     "sample": RegisteredTask(
         "service.tasks.copies.sample.sample",
         "Copy a savepoint with some of its keys, in every state.",

@@ -22,6 +22,7 @@ import time
 import urllib.request
 import webbrowser
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -29,6 +30,8 @@ from types import FrameType
 import uvicorn
 
 from catalog import Catalog
+from catalog.errors import MaskError
+from catalog.masks.masks import Masks
 from readers import ReaderError, missing_units
 from service.base.principal import checked_grants
 from service.base.settings import Settings, config_path, parts_of, read_config, settings_of
@@ -114,6 +117,7 @@ def _serve(options: Namespace) -> None:
         rescan_after_s=settings.storage.rescan_after_s,
         cache=cache,
         may_be_empty=True,
+        masks=_masks_of(parts_of(settings.auth.mask)),
     )
     authenticator = authenticator_of(settings)
     _check_address(settings, authenticator)
@@ -199,9 +203,28 @@ def authenticator_of(settings: Settings) -> Authenticator:
         keys_url=settings.auth.oidc_keys_url,
         user_claim=settings.auth.oidc_user_claim,
         grants_claim=settings.auth.oidc_grants_claim,
+        mask_claim=settings.auth.oidc_mask_claim,
         default_grants=grants,
     )
     return Authenticator(keys, TokenVerifier(provider))
+
+
+def _masks_of(given: Sequence[str]) -> dict[str, Masks]:
+    """Return the masks of each `NAME=FILE`, by their names.
+
+    Raises:
+        WrongUsageError: a file cannot be read, or is no file of masks; or two masks have one name.
+    """
+    found: dict[str, Masks] = {}
+    for one in given:
+        name, separator, path = one.partition("=")
+        if not separator or not name.isprintable() or not name or name in found:
+            raise WrongUsageError(f"expected --mask NAME=FILE, each name once, found {one!r:.100}")
+        try:
+            found[name] = Masks.load(path)
+        except MaskError as error:
+            raise WrongUsageError(f"--mask {name}: {error}") from error
+    return found
 
 
 def _check_address(settings: Settings, authenticator: Authenticator) -> None:

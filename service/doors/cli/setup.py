@@ -41,7 +41,7 @@ def _keys(options: Namespace) -> None:
 def _create(keys: KeyFile, options: Namespace) -> None:
     days = options.expires_days
     expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
-    secret = keys.create(options.name, options.grant or ["*"], expires)
+    secret = keys.create(options.name, options.grant or ["*"], expires, options.mask)
     # The secret alone goes to standard output, so that a script can capture it.
     print(secret)
     print("this is shown once: the file holds its hash only", file=sys.stderr)
@@ -50,7 +50,7 @@ def _create(keys: KeyFile, options: Namespace) -> None:
 def _list(keys: KeyFile, _options: Namespace) -> None:
     for key in keys.keys:
         state = "expired" if key.has_expired else f"until {key.expires}" if key.expires else "valid"
-        print(f"{key.name}\t{' '.join(key.grants)}\t{key.created}\t{state}")
+        print(f"{key.name}\t{' '.join(key.grants)}\t{key.created}\t{state}\t{key.mask or ''}".rstrip())
 
 
 def _revoke(keys: KeyFile, options: Namespace) -> None:

@@ -7,8 +7,9 @@ import os
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from catalog import Catalog, Database
 from catalog.cache.states import StateCache
@@ -22,6 +23,9 @@ from service.doors.cli.parser import SOURCE
 from service.query.encode import printable
 from service.tasks.task import storage_options
 
+if TYPE_CHECKING:
+    from catalog.masks.masks import Masks
+
 _SIDES = ("before", "after")
 
 
@@ -33,6 +37,7 @@ def catalog_of(
     rescan_after_s: float | None = None,
     cache: StateCache | None = None,
     may_be_empty: bool = False,
+    masks: Mapping[str, Masks] | None = None,
 ) -> Catalog:
     """Open the catalog of savepoints or folders, with what `--uids`, `--state-info` and `--jar` know of them.
 
@@ -43,6 +48,7 @@ def catalog_of(
         rescan_after_s: seconds between two searches for new savepoints; None to search once.
         cache: the cache of decoded states; None for none.
         may_be_empty: True if savepoints may come later; a search may then find a root that is missing now.
+        masks: by their names.
 
     Raises:
         ReaderError: a source does not exist, or none of them holds a savepoint.
@@ -63,6 +69,7 @@ def catalog_of(
             allow_missing_roots=may_be_empty and rescan_after_s is not None,
             cache=cache,
             options=storage_options(settings),
+            masks=masks,
         )
     except ConflictingRootsError as error:
         typed = " ".join(f"{option} {shlex.quote(one)}".strip() for one in error.suggestions)

@@ -15,8 +15,14 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from starlette.status import HTTP_204_NO_CONTENT
 
-from catalog import Catalog
-from service.base.errors import InvalidRequestError, QueryNotFoundError, ResultGoneError, TooManyQueriesError
+from catalog import Catalog, CatalogError
+from service.base.errors import (
+    InvalidRequestError,
+    QueryNotFoundError,
+    ResultGoneError,
+    TooManyQueriesError,
+    translated,
+)
 from service.base.hosts import KnownHosts
 from service.base.settings import Settings
 from service.base.version import installed_version
@@ -65,7 +71,8 @@ class Statements:
         if len(self._statements) >= _STATEMENTS_PER_QUEUED * (self._settings.slots.max_queued + 1):
             raise TooManyQueriesError("too many statements are read already", retry_after_s=_RETRY_AFTER_S)
         query_id = secrets.token_hex(16)
-        catalog = self._catalog.visible(principal.sees)
+        with translated(CatalogError):
+            catalog = principal.part_of(self._catalog)
         interpreter = Interpreter(catalog, self._queries, self._settings, session, query_id)
         statement = Statement(sql, session, interpreter, self._queries)
         self._statements[statement.id] = statement

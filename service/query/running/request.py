@@ -154,7 +154,7 @@ class QueryRequest:
     @property
     def owner(self) -> Identity:
         """The owner of the query."""
-        return Identity(self.principal.source, self.user)
+        return Identity(self.principal.source, self.user, self.principal.mask)
 
     def plan(
         self, catalog: Catalog, max_sql_bytes: int, compat: str = "", *, may_be_short: bool = False

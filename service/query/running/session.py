@@ -230,7 +230,7 @@ class Session:
         # Before planning: the headers of a large savepoint take their time, too.
         started = time.monotonic()
         try:
-            visible = (request.catalog or self.catalog).visible(request.principal.sees)
+            visible = request.principal.part_of(self.catalog, request.catalog)
             limits = self._settings.queries
             plan = request.plan(
                 visible, limits.max_sql_bytes, limits.compat, may_be_short=self._scan is not None

@@ -2,5 +2,6 @@
 
 convert/  a savepoint of one Flink → one for another
 sample/   a savepoint → one with some of its keys
+mask.py   a savepoint and a file of masks → what the masks do
 export/   tables → Parquet files, tables of Iceberg and Delta
 """

@@ -200,8 +200,10 @@ BYTES = pa.RecordBatch.from_pydict(
 
 
 def test_bytes_of_a_masked_value_are_refused_unless_the_rule_says_what_becomes_of_them() -> None:
+    refused = table("*.value.email | pseudonym", schema=UNDECODED)
     with pytest.raises(UnmaskableValueError, match='add raw = "drop" or raw = "null"'):
-        table("*.value.email | pseudonym", schema=UNDECODED)
+        refused.apply(BYTES)
+    assert refused.apply(BYTES.slice(1)).column("key").to_pylist() == ["b"]
 
     nulled = table('*.value.email | pseudonym | raw = "null"', schema=UNDECODED).apply(BYTES)
     assert nulled.column("_undecoded").to_pylist() == [None, None]

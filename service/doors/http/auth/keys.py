@@ -5,6 +5,7 @@
 | `name` | its user; BI tools send it as the user, and the key as the password |
 | `sha256` | SHA-256 of the key, in hex; a key has 256 random bits, so a slow hash is not needed |
 | `grants` | patterns of database names |
+| `mask` | name of the masks of what its user sees; may be missing |
 | `created`, `expires` | ISO 8601, UTC; `expires` may be missing |
 
 The file is JSON, `{"version": 1, "keys": […]}`, readable by its owner only. A running service reads changes within a
@@ -50,6 +51,7 @@ class Key:
     grants: tuple[str, ...]
     created: str
     expires: str | None = None
+    mask: str | None = None
 
     @property
     def has_expired(self) -> bool:
@@ -86,7 +88,9 @@ class KeyFile:
         key = self._current().get(hashlib.sha256(secret.encode()).hexdigest())
         return None if key is None or key.has_expired else _principal(key)
 
-    def create(self, name: str, grants: Sequence[str], expires: datetime | None = None) -> str:
+    def create(
+        self, name: str, grants: Sequence[str], expires: datetime | None = None, mask: str | None = None
+    ) -> str:
         """Create a key and return it; it is stored nowhere else.
 
         Raises:
@@ -109,6 +113,7 @@ class KeyFile:
             grants=granted,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             expires=None if expires is None else expires.astimezone(UTC).isoformat(timespec="seconds"),
+            mask=mask,
         )
         self._write([*keys.values(), key])
         return secret
@@ -161,7 +166,7 @@ class KeyFile:
 
 
 def _principal(key: Key) -> Principal:
-    return Principal(name=key.name, grants=key.grants, source=Source.KEY)
+    return Principal(name=key.name, grants=key.grants, source=Source.KEY, mask=key.mask)
 
 
 def _members(key: Key) -> dict[str, Any]:
@@ -189,6 +194,7 @@ def _key(members: dict[str, Any]) -> Key:
         grants=checked_grants(map(str, members["grants"])),
         created=str(members.get("created", "")),
         expires=None if members.get("expires") is None else str(members["expires"]),
+        mask=None if members.get("mask") is None else str(members["mask"]),
     )
     if len(bytes.fromhex(key.sha256)) != hashlib.sha256().digest_size:
         raise ValueError(f"no SHA-256 of {key.name!r}")

@@ -3,7 +3,7 @@
 The provider names the address of its keys in `/.well-known/openid-configuration`. A token must be signed with one of
 the asymmetric algorithms below (so neither with `none` nor with a shared key), name this audience and this issuer, and
 be valid now. The claim `oidc_user_claim` names the user, the claim `oidc_grants_claim` the grants: a list of patterns, or
-a text of patterns separated by spaces.
+a text of patterns separated by spaces. The claim `oidc_mask_claim` names the mask of what the user sees; without it, nothing is masked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Provider:
         issuer: its address, as its tokens name it.
         audience: the audience that its tokens must name.
         keys_url: address of its keys; if empty, the configuration of the issuer names it.
-        user_claim, grants_claim: names of claims.
+        user_claim, grants_claim, mask_claim: names of claims.
         default_grants: grants of tokens without the claim.
     """
 
@@ -49,6 +49,7 @@ class Provider:
     keys_url: str = ""
     user_claim: str = "sub"
     grants_claim: str = "savepointdb"
+    mask_claim: str = "savepointdb_mask"
     default_grants: tuple[str, ...] = ()
 
 
@@ -106,7 +107,11 @@ class TokenVerifier:
         # Names get into logs, headers and JSON: neither control characters nor half a surrogate pair may be in them.
         if not isinstance(name, str) or not name or not name.isprintable():
             raise UnauthorizedError(f"expected a token with a user's name in the claim {provider.user_claim}")
-        return Principal(name=name, grants=self._grants(claims), source=Source.TOKEN)
+        mask = claims.get(provider.mask_claim)
+        # A claim of another form must not show what a mask would hide.
+        if mask is not None and not isinstance(mask, str):
+            raise UnauthorizedError(f"expected the name of a mask in the claim {provider.mask_claim}")
+        return Principal(name=name, grants=self._grants(claims), source=Source.TOKEN, mask=mask)
 
     def _grants(self, claims: dict[str, Any]) -> tuple[str, ...]:
         found = claims.get(self._provider.grants_claim)

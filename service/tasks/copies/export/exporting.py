@@ -137,6 +137,8 @@ def run(request: ExportRequest, context: Context) -> Exported:
         CatalogError: there is no such database or table.
         ReaderError: a savepoint cannot be read.
     """
+    if request.masks is not None:
+        context = replace(context, catalog=context.catalog.visible(lambda _name: True, request.masks))
     sources = _sources(request, context)
     count = len(context.catalog.databases)
     if not request.has_history and request.database is None and count > 1:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from catalog.masks.masks import Masks
 from readers import KEY_GROUP
 from service.base.errors import InvalidRequestError
 from service.query.engines.registry import AUTO, choices
@@ -12,7 +14,8 @@ from service.tasks.copies.export.files.conversion import FORMATS, ICEBERG, NANOS
 from service.tasks.task import TaskRequest, option
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# No slots: a cached property needs a dictionary.
+@dataclass(frozen=True, kw_only=True)
 class ExportRequest(TaskRequest):
     """Tables to write as files: of the newest savepoint to parquet, of all, the oldest first, to iceberg and delta."""
 
@@ -58,6 +61,12 @@ class ExportRequest(TaskRequest):
         default=AUTO,
         choices=choices(),
     )
+    mask: str | None = option(
+        "file of masks, as masks.toml: what stands in place of values",
+        default=None,
+        metavar="FILE",
+        longest=4000,
+    )
     allow_partial: bool = option(
         "leave out the rows of files that cannot be read, and list the files; otherwise the export fails",
         default=False,
@@ -71,6 +80,10 @@ class ExportRequest(TaskRequest):
             raise InvalidRequestError(
                 f"catalog: expected one only with the format {ICEBERG}, found {self.format}"
             )
+        if self.mask is not None and self.partition_by is not None:
+            raise InvalidRequestError(
+                "partition_by: expected none with a mask, found _key_group, which would tell of masked keys"
+            )
         if self.namespace and self.format == PARQUET:
             raise InvalidRequestError(f"namespace: expected one only with iceberg or delta, found {PARQUET}")
 
@@ -79,10 +92,20 @@ class ExportRequest(TaskRequest):
         """True if the format keeps several checkpoints of a job."""
         return self.format != PARQUET
 
+    @cached_property
+    def masks(self) -> Masks | None:
+        """What stands in place of values; None for the values themselves.
+
+        Raises:
+            MaskError: the file cannot be read, or is no file of masks.
+        """
+        return None if self.mask is None else Masks.load(self.mask)
+
     @property
     def options(self) -> dict[str, Any]:
         """What must be the same when another run goes on: all that decides on the content of files."""
-        return {
+        masked = {} if self.masks is None else {"mask": self.masks.digest}
+        return masked | {
             "tables": list(self.tables),
             "partition_by": self.partition_by,
             "nanoseconds": self.nanoseconds,
