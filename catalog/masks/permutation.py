@@ -18,7 +18,7 @@ form that some types of Java cannot hold (`32768`, `2147483648`) are permuted am
 The network: the letters of a form are two halves; each round adds to the letters of one half, modulo the sizes of their classes, what
 a keyed function makes of the other half. Rounds are bijections whatever that function is. It is SipHash 1-3: its 64 bits are spread
 over the letters by SplitMix64. Four rounds are enough for forms of many
-values (Luby and Rackoff), ten for few.
+values (Luby and Rackoff), eight for few.
 
 Sources: NIST SP 800-38G (FF1); SipHash: Aumasson and Bernstein, 2012; SplitMix64: Steele, Lea and Flood, 2014.
 """
@@ -44,7 +44,9 @@ _SIP_0, _SIP_1, _SIP_2, _SIP_3 = (
 )  # fmt: skip
 _POSITIVE = 0x7FFFFFFFFFFFFFFF
 _LOW_32 = 0xFFFFFFFF
-_ROUNDS, _MORE_ROUNDS, _MANY_ROUNDS = 4, 6, 10
+_ROUNDS, _MORE_ROUNDS, _MANY_ROUNDS = 4, 6, 8
+# So many digits and letters of ASCII are one number of 63 bits.
+_PACKED = 13
 _LARGE_BITS, _SOME_BITS = 64, 32
 # An index in its class has this many bits in the words that are hashed: 21 for any character of Unicode, 8 for bytes and ASCII.
 _WIDE_BITS, _NARROW_BITS = 21, 8
@@ -270,6 +272,44 @@ def _write_character(data: int, position: int, point: int) -> None:
 
 
 @subroutine
+def _packed(numbers: int, sizes: int, start: int, end: int) -> tuple[int, int]:
+    """Return letters as one number, and how many such numbers there are."""
+    found = 0
+    radix = 1
+    for index in range(start, end):
+        size = load_le_i8(sizes, index * 8)
+        found = found * size + load_le_i8(numbers, index * 8)
+        radix *= size
+    return found, radix
+
+
+@subroutine
+def _unpack(value: int, numbers: int, sizes: int, start: int, end: int) -> None:
+    """Write the letters of a number."""
+    for index in range(end - 1, start - 1, -1):
+        size = load_le_i8(sizes, index * 8)
+        rest = value // 26 if size == 26 else value // 10 if size == 10 else value // size
+        store_8(numbers, index * 8, value - rest * size)
+        value = rest
+
+
+@subroutine
+def _permute_packed(
+    k0: int, k1: int, tweak: int, indexes: int, sizes: int, middle: int, count: int, rounds: int
+) -> None:
+    """Permute few letters: each half of them as one number."""
+    left, left_size = _packed(indexes, sizes, 0, middle)
+    right, right_size = _packed(indexes, sizes, middle, count)
+    for number in range(0, rounds, 2):
+        left += _one_number(k0, k1, tweak + number, right) % left_size
+        left = left - left_size if left >= left_size else left
+        right += _one_number(k0, k1, tweak + number + 1, left) % right_size
+        right = right - right_size if right >= right_size else right
+    _unpack(left, indexes, sizes, 0, middle)
+    _unpack(right, indexes, sizes, middle, count)
+
+
+@subroutine
 def _permute_letters(
     k0: int, k1: int, tweak: int, indexes: int, sizes: int, count: int, bits: int, rounds: int
 ) -> None:
@@ -279,6 +319,9 @@ def _permute_letters(
         store_8(indexes, 0, _within(k0, k1, tweak, load_le_i8(indexes, 0), size, 5 if size <= 256 else 128))
         return
     middle = count // 2
+    if count - middle <= _PACKED and bits == _NARROW_BITS:
+        _permute_packed(k0, k1, tweak, indexes, sizes, middle, count, rounds)
+        return
     for number in range(rounds):
         if number & 1 == 0:
             seed = _sip(k0, k1, tweak + number, indexes, middle, count, bits)
