@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import catalog
+from catalog.masks.masks import Masks
 from catalog.references import open_savepoint
 from readers.formats.source import Selection
 from readers.savepoint import Savepoint
@@ -177,11 +178,16 @@ def _walk(savepoint: Path) -> Callable[[], int]:
     return once
 
 
-def _scan(table: str) -> Callable[[Path], Callable[[], int]]:
-    """Return a measurement of every row of a table through the readers and the catalog, on one thread."""
+def _scan(table: str, masked: str = "", rule: str = "") -> Callable[[Path], Callable[[], int]]:
+    """Return a measurement of every row of a table through the readers and the catalog, on one thread; with a masked column or without."""
 
     def prepare(savepoint: Path) -> Callable[[], int]:
-        known = catalog.connect(savepoint).table(table)
+        database = catalog.connect(savepoint).default
+        assert database is not None
+        if masked:
+            text = f'version = 1\n[[mask]]\ncolumns = ["{masked}"]\nwith = "{rule}"\n'
+            database = database.masked(Masks.parse(text))
+        known = database.table(table)
         return lambda: sum(batch.num_rows for batch in known.scan().to_reader())
 
     return prepare
@@ -292,6 +298,17 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] =
     "cut the entries of `count` out of all": (_walk, True, RUNS),
     "scan `count` (Long), one thread": (_scan("aggregate__count"), True, RUNS),
     "scan `account` (POJO), one thread": (_scan("aggregate__account"), True, RUNS),
+    "scan `account`, ids in buckets": (
+        _scan("aggregate__account", "*.value.id", "bucket(1000)"),
+        True,
+        RUNS,
+    ),
+    "scan `account`, hashed names": (_scan("aggregate__account", "*.value.name", "hash"), True, RUNS),
+    "scan `account`, pseudonyms of names": (
+        _scan("aggregate__account", "*.value.name", "pseudonym"),
+        True,
+        RUNS,
+    ),
     "scan `perDay` (MAP), one thread": (_scan("aggregate__perDay"), True, RUNS),
     "scan `events` (LIST), one thread": (_scan("aggregate__events"), True, RUNS),
     "SQL: count and sum of `count`": (

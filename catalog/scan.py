@@ -426,9 +426,10 @@ class StateSplit(Split):
 
     def masked_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return rows of the table from batches of rows of the state, in no order that tells of a masked key."""
-        rows = map(self.rows_of_table, batches)
         masked = self.reference.masked
-        return rows if masked is None else masked.reordered(rows)
+        if masked is None:
+            return map(self.rows_of_table, batches)
+        return map(masked.reordered, map(self.rows_of_table, masked.gathered(batches)))
 
     def _until_an_error(self, counter: ScanCounter) -> Iterator[pa.RecordBatch]:
         """Yield the rows before the first error; the counter gets the error."""

@@ -371,7 +371,7 @@ class DifferenceSplit(Split):
         )
         masked = self.after.reference.masked
         with masked_errors(self.after.reference.savepoint):
-            yield from found if masked is None else masked.reordered(found)
+            yield from found if masked is None else map(masked.reordered, masked.gathered(found))
 
     def sampled(self, most_rows: int, counter: ScanCounter | None = None) -> tuple[Counts, pa.RecordBatch]:
         """Return how many of its rows differ, and the first of these; reads hardly more than `counts`.

@@ -8,7 +8,7 @@ The key of an operator is one column: what covers the key in one of its tables c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,9 +30,9 @@ _TYPE_FIELDS = frozenset({ROW_KIND, CLASS})
 _UNDECODED_IN = ("value", "map_key")
 _DROP = "drop"
 
-# So many rows are reordered among themselves.
-_REORDERED_ROWS = 1 << 17
-_REORDERED_BYTES = 32 << 20
+# So many rows are masked together, and reordered among themselves.
+_GATHERED_ROWS = 1 << 17
+_GATHERED_BYTES = 32 << 20
 
 Change = Callable[[pa.Array], pa.Array]
 
@@ -159,31 +159,30 @@ class MaskedColumns:
             found, batch = found.filter(kept), batch.filter(kept)
         return found
 
-    def reordered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows in another order if the key is masked: Flink stores them by key group and key, so their order tells of the keys."""
-        if not self.masks_key:
-            yield from batches
-            return
+    def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the same rows in larger batches: to mask many rows takes little longer than to mask few."""
         held: list[pa.RecordBatch] = []
         rows = size_bytes = 0
         for batch in batches:
-            if not batch.num_columns:
+            if self.is_whole or not batch.num_columns:
                 # Rows without columns are alike, and only their number counts.
                 yield batch
                 continue
             held.append(batch)
             rows += batch.num_rows
             size_bytes += batch.nbytes
-            if rows >= _REORDERED_ROWS or size_bytes >= _REORDERED_BYTES:
-                yield self._mixed(held)
+            if rows >= _GATHERED_ROWS or size_bytes >= _GATHERED_BYTES:
+                yield pa.concat_batches(held)
                 held, rows, size_bytes = [], 0, 0
         if held:
-            yield self._mixed(held)
+            yield pa.concat_batches(held)
 
-    def _mixed(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        together = pa.concat_batches(batches)
+    def reordered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows in another order if the key is masked: Flink stores them by key group and key, so their order tells of the keys."""
+        if not self.masks_key or not batch.num_columns:
+            return batch
         mixer = np.random.Generator(np.random.PCG64(int.from_bytes(self.order, "little")))
-        return together.take(pa.array(mixer.permutation(together.num_rows)))
+        return batch.take(pa.array(mixer.permutation(batch.num_rows)))
 
     def mask_key(self, keys: pa.Array) -> pa.Array:
         """Return the masks of keys of the table: no two keys have one."""
