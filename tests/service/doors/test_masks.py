@@ -116,6 +116,8 @@ def door(served: Catalog, tmp_path_factory: pytest.TempPathFactory, serving: Ser
         saved = {"sql": f"SELECT key FROM {T} ORDER BY key LIMIT 3", "database": NEW}
         assert made.clients["owner"].put("/api/saved/mine", json=saved).status_code == 200
         yield made
+        for client in made.clients.values():
+            client.close()
 
 
 # Requests whose answers have no hidden value but the one that they name.
@@ -282,6 +284,7 @@ TOOLS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
 def test_no_tool_of_an_agent_shows_a_hidden_value(door: Door, tool: str) -> None:
     said = set(PLAIN.findall(json.dumps(TOOLS[tool]).encode()))
