@@ -255,6 +255,9 @@ class Context:
         return replace(self, keyed=False)
 
 
+_LONGEST_TYPE = 4_000  # a class of a hostile jar has any number of fields
+
+
 def found(
     rule: Rule, path: Path, detail: str = "", verdict: Verdict | None = None, mend: Mend | None = None
 ) -> Comparison:
@@ -264,9 +267,11 @@ def found(
 
 
 def retype(path: Path, new: Serializer) -> Mend | None:
-    """Return the change of a type; None if no name tells the new one whole."""
+    """Return the change of a type; None if no name of a length that people read tells the new one whole."""
     name = type_text(new)
-    return None if name is None else Mend(change=Change.RETYPE, path=path, value=name)
+    if name is None or len(name) > _LONGEST_TYPE:
+        return None
+    return Mend(change=Change.RETYPE, path=path, value=name)
 
 
 def joined(comparisons: Iterable[Comparison]) -> Comparison:

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 import savepointdb
+from doctor import Change, Mend
+from doctor.rules.rule import retype
+from readers import EnumSerializer
 from service import cli
 from tests.support.compatpairs import unpack_pairs
 
@@ -137,3 +140,13 @@ def test_a_script_that_cannot_be_written_is_an_error(
 
     assert code == 4
     assert f"--fix: cannot write {tmp_path}: Is a directory" in capsys.readouterr().err
+
+
+def test_a_type_too_long_to_be_read_is_no_statement() -> None:
+    colours = EnumSerializer("app.Colour", ("RED", "GREEN"))
+    hostile = EnumSerializer("app.Colour", tuple(f"C{number}" for number in range(1_000)))
+
+    assert retype(("value",), colours) == Mend(
+        change=Change.RETYPE, path=("value",), value="Enum(app.Colour: RED, GREEN)"
+    )
+    assert retype(("value",), hostile) is None
