@@ -22,6 +22,7 @@ In reading order:
     stateinfo/       the user's JSON file with names and types
     surveys/         one pass over the keys of states
     samples.py        what the first values show of classes that nothing describes
+    leftovers.py     all bytes of a savepoint, searched for texts
     description.py   writes such a file
     connectors/      what connectors keep in opaque bytes
     offsets.py       positions of sources, from these
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
     from readers.javaio import JavaObject, read_object
     from readers.jsontext import iso_timestamp, json_text
     from readers.keygroups import key_group_bytes, key_group_chunks, key_groups_of_subtask, operator_id_of
+    from readers.leftovers import Leftovers, files_of, find_leftovers
     from readers.metadata import OperatorState, StateObject
     from readers.metadata.model import first_flink
     from readers.metadata.reader import NEWEST_VERSION as NEWEST_METADATA

@@ -11,7 +11,7 @@ Reading order:
     answer.py      Table: one table of a database; Answer: a statement that runs when its rows are wanted
     results.py     what was found: CheckResult, DiffResult, KeyHistory, TestResult, BisectResult; TaskResult: the outcome of any use case;
                    what was made, as a path: WriteResult, ConvertResult, ExportResult
-    tasks.py       bisect, inspect, lookup, mask, xray, test; write, convert, sample, export
+    tasks.py       bisect, inspect, lookup, mask, xray, test; write, convert, forget, sample, export
     values.py      Arrow → Python values, pandas, polars, what a session shows; data frames of the caller, which a statement names in FROM
     errors.py      the errors of the service, as they are raised here
     rooms.py       whether another package hides one of those that this one stands on
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         bisect,
         convert,
         export,
+        forget,
         inspect,
         lookup,
         mask,
@@ -109,6 +110,7 @@ __all__ = [
     "create",
     "diff",
     "export",
+    "forget",
     "history",
     "inspect",
     "lookup",

@@ -229,6 +229,51 @@ def convert(
         return connection.convert(target, against, flink, dry_run=dry_run, files=files)
 
 
+def forget(
+    path: Path,
+    target: Path | None,
+    keys: str,
+    *,
+    group: Sequence[str] = (),
+    masks: str | None = None,
+    report: str | None = None,
+    verify: bool = False,
+    dry_run: bool = False,
+    allow_empty: bool = False,
+    **how: Any,  # as connect
+) -> TaskResult[Outcome]:
+    """Write a savepoint without all that belongs to ids, or search one for them.
+
+    Args:
+        path: a savepoint or checkpoint; it is only read.
+        target: the directory of the new savepoint; it must not exist yet. None is enough for a dry run or a search.
+        keys: the path of a CSV file with the ids in its first column.
+        group: names of groups of columns that have ids; without any the keys of all operators.
+        masks: the path of the file with the columns of the groups.
+        report: the path of a file for the report, which has no id and no value.
+        verify: True to search the new savepoint for the ids, or without a target the savepoint itself.
+        dry_run: True to say what would be removed, and write nothing.
+        allow_empty: True to write even if nothing of the ids is found.
+        **how: the other arguments of `connect`.
+
+    Raises:
+        QueryError: nothing belongs to the ids, something may and cannot be read, or the target cannot be written.
+    """
+    return run_task(
+        "forget",
+        path,
+        target=None if target is None else os.fspath(target),
+        keys=keys,
+        group=tuple(group),
+        masks=masks,
+        report=report,
+        verify=verify,
+        dry_run=dry_run,
+        allow_empty=allow_empty,
+        **how,
+    )
+
+
 def sample(
     path: Path,
     target: Path | None,

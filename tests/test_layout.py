@@ -37,7 +37,7 @@ FLOORS = {
         ("states",),
         ("differences", "surveys", "samples"),
         ("operators", "savepoint"),
-        ("offsets", "description"),
+        ("offsets", "description", "leftovers"),
     ),
     "savepointdb": (
         ("rooms",),

@@ -115,7 +115,11 @@ class Masks:
         if default not in (_KEEP, _REFUSE):
             raise InvalidMaskFileError(f'expected default = "keep" or "refuse", found {default!r:.50}')
         masks, groups = found.get("mask", []), found.get("group", {})
-        if not isinstance(masks, list) or not all(isinstance(one, dict) for one in masks) or not masks:
+        if (
+            not isinstance(masks, list)
+            or not all(isinstance(one, dict) for one in masks)
+            or not (masks or groups)
+        ):
             raise InvalidMaskFileError("expected at least one [[mask]], found none")
         if not isinstance(groups, dict) or not all(isinstance(one, dict) for one in groups.values()):
             raise InvalidMaskFileError("expected [group.NAME], found another group")

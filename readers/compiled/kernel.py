@@ -136,6 +136,7 @@ UNITS = (
     "readers.differences",
     "readers.formats.rocksdb.sst.lockstep",
     "readers.surveys.keytable",
+    "readers.surveys.needles",
 )
 """The modules of this room that have kernels; the writers add theirs."""
 

@@ -5,5 +5,6 @@ In: a state, or all keyed states of an operator. Out: how many keys it has, the 
 In reading order:
 
     keytable.py   the table of keys: entries and bytes of each, in compiled code
+    needles.py    many byte strings, looked for at once, in compiled code
     survey.py     a part of a state, and the whole of it: distinct keys, the largest keys, times of updates
 """

@@ -102,6 +102,11 @@ TASKS: dict[str, RegisteredTask] = {
         "Export tables as Parquet files, or as Iceberg or Delta tables.",
         {HTTP: "a service writes savepoints only; an answer may be Parquet", MCP: _NEVER_WRITES},
     ),
+    "forget": RegisteredTask(
+        "service.tasks.copies.forget.forgetting",
+        "Remove what belongs to some ids, and prove that nothing is left.",
+        {HTTP: "the ids and the report are files of who answers for the deletion", MCP: _NEVER_WRITES},
+    ),
     "history": RegisteredTask(
         "service.tasks.time.history",
         "Show one key in all checkpoints of a job.",

@@ -103,6 +103,7 @@ class RewriteKeyedState(Edit):
         parallelism: the new number of subtasks; None for that of the source.
         keep: which keys stay, in every state and timer; None for all.
         masks: of the rows of states; keys of all states get theirs together.
+        leaves_nothing: whether no byte of what goes stays in a file, as it may in a copy of the source's.
     """
 
     operator: Operator
@@ -113,6 +114,7 @@ class RewriteKeyedState(Edit):
     parallelism: int | None = None
     keep: KeyChoice | None = None
     masks: Mapping[StateName, RowMask] = field(default_factory=dict)
+    leaves_nothing: bool = False
 
     def merged(self, other: RewriteKeyedState) -> RewriteKeyedState:
         """Return both edits of one operator as one."""
@@ -125,6 +127,7 @@ class RewriteKeyedState(Edit):
             parallelism=other.parallelism or self.parallelism,
             keep=other.keep or self.keep,
             masks={**self.masks, **other.masks},
+            leaves_nothing=other.leaves_nothing or self.leaves_nothing,
         )
 
     def applied(
@@ -214,13 +217,24 @@ class RewriteKeyedState(Edit):
         if all(state is None for state in altered.ids):
             return replace(subtask, managed_keyed_state=self._added_alone(subtask))
         maker = _SubtaskMaker(
-            source, header, altered, added, location, self.changes, self.alterations, groups, most, self.keep
+            source,
+            header,
+            altered,
+            added,
+            location,
+            self.changes,
+            self.alterations,
+            groups,
+            most,
+            self.keep,
+            self.leaves_nothing,
         )
         if (
             isinstance(handle, model.KeyGroupsStateHandle)
             and source.stored_groups() is not None
             and not maker.touched
             and self.keep is None
+            and not self.leaves_nothing
             and altered.data == header.data
         ):
             return replace(subtask, managed_keyed_state=canonical_handle(handle))
@@ -417,6 +431,7 @@ class _SubtaskMaker(KeyedStateMaker):
     groups: model.KeyGroupRange
     max_parallelism: int
     keep: KeyChoice | None
+    leaves_nothing: bool
     noticed: list[RestoreWarning] = field(default_factory=list)
 
     @property
@@ -487,7 +502,7 @@ class _SubtaskFile:
     def write(self) -> NDArray[np.int64]:
         """Write all of it; return the position of each key group."""
         stored = self._maker.source.stored_groups()
-        if stored is None or self._maker.keep is not None:
+        if stored is None or self._maker.leaves_nothing or self._maker.keep is not None:
             self._write_anew()
         else:
             self._write_stored(stored)

@@ -6,9 +6,7 @@ whoever writes need not count.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -105,30 +103,6 @@ class TargetSize:
         return cls(files, bytes_written)
 
 
-def temporary_bytes(folder: str) -> int:
-    """Return the bytes of the temporary files of this process: those in its folder, and those without a name."""
-    return TargetSize.of(folder).bytes_written + _unnamed_bytes()
-
-
-def _unnamed_bytes() -> int:
-    """Return the bytes of open files that have no name and may be written; 0 on systems without `/proc`."""
-    try:
-        descriptors = os.listdir("/proc/self/fd")
-    except OSError:
-        return 0
-    found: dict[tuple[int, int], int] = {}
-    for name in descriptors:
-        try:
-            status = os.fstat(int(name))
-            # A file of the source that was removed meanwhile is open for reading alone.
-            may_be_written = fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-            if stat.S_ISREG(status.st_mode) and not status.st_nlink and may_be_written:
-                found[status.st_dev, status.st_ino] = status.st_size
-        except OSError:
-            continue  # it was closed
-    return sum(found.values())
-
-
 ChangesT = TypeVar("ChangesT", bound=Changes)
 Run = Callable[[str, SystemTables], AbstractContextManager[pa.RecordBatchReader]]
 """Runs a SELECT, and ends it with the context; the tables hide those of the savepoint."""
@@ -144,6 +118,7 @@ class Script:
         folder: for rows that memory does not hold; its owner removes it.
         run: runs a SELECT over the savepoint.
         file: returns the table of a file that FROM names; None where no files are read.
+        kinds: classes of changes beside `CHANGES`.
     """
 
     def __init__(
@@ -154,7 +129,9 @@ class Script:
         folder: Path,
         run: Run,
         file: Callable[[str], Table | None] | None,
+        kinds: tuple[type[Changes], ...] = (),
     ) -> None:
+        self._kinds = (*kinds, *CHANGES)
         self._run = run
         self._database = database
         self._file = file
@@ -242,7 +219,7 @@ class Script:
 
     @property
     def _changes(self) -> tuple[Changes, ...]:
-        return tuple(self._made[kind] for kind in CHANGES if kind in self._made)
+        return tuple(self._made[kind] for kind in self._kinds if kind in self._made)
 
     def apply(self, statement: Statement) -> None:
         """Apply the next statement.
@@ -272,7 +249,7 @@ class Script:
 
     def _applied(self, statement: Statement) -> Effect:
         self._context.check_qualifier(statement.table)
-        for kind in CHANGES:
+        for kind in self._kinds:
             apply = kind.appliers.get(type(statement))
             if apply is not None and kind.only in (None, statement.name.casefold()):
                 changes = self.changes(kind)
@@ -463,6 +440,8 @@ class Writing:
         request: what to write.
         context: the catalog that has the savepoint, and the others that a SELECT may name; and what runs the SELECTs over it.
         on_statement: hears how many statements have run, and how many there are.
+        statements: in place of the script of the request.
+        kinds: the classes of changes that know them, beside `CHANGES`.
 
     Raises:
         QueryError: the script means nothing, or is refused.
@@ -473,13 +452,16 @@ class Writing:
         request: WriteRequest,
         context: Context,
         on_statement: Callable[[int, int], None] = lambda done, count: None,
+        statements: Sequence[Statement] | None = None,
+        kinds: tuple[type[Changes], ...] = (),
     ) -> None:
         self._request, self._context = request, context
         self._engine = ""
         self._check: WrittenCheck | None = None
         # An unknown name is refused before a statement runs.
         context.worker(request.engine, 0)
-        statements = statements_of(request.sql, context.settings.queries.max_sql_bytes)
+        if statements is None:
+            statements = statements_of(request.sql, context.settings.queries.max_sql_bytes)
         self._database = context.only_database(request.database, "to write from")
         with ExitStack() as opened:
             folder = opened.enter_context(task_folder(context.settings.storage.temp_directory))
@@ -491,6 +473,7 @@ class Writing:
                 Path(folder.path),
                 self._run,
                 files.file if files else None,
+                kinds,
             )
             self._script = opened.enter_context(closing(script))
             with write_errors():
@@ -508,6 +491,15 @@ class Writing:
                 location, files_mode = self._database.savepoint.location, FilesMode(request.files)
                 self._writer = SavepointWriter(location, edits, files_mode, threads=machine.cores())
             self._closing = opened.pop_all()
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """The effect of each statement, in order."""
+        return self._script.effects
+
+    def changes(self, kind: type[ChangesT]) -> ChangesT:
+        """Return the changes of a class."""
+        return self._script.changes(kind)
 
     def close(self) -> None:
         """Remove what is kept on disk until it is written."""

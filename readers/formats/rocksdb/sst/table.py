@@ -314,6 +314,27 @@ def read_table(
         opened.close()
 
 
+def plain_blocks(files: Files, name: str) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    """Yield the plain data blocks of a table, those of entries that count no more among them, each with its number of bytes.
+
+    Raises:
+        NotReadHereError: anything that our reader does not know.
+        CorruptDataError: the bytes contradict the format.
+        OSError: the file cannot be read.
+    """
+    opened = TableFile(files, name, name)
+    try:
+        whole = DataFile(
+            number=0, level=0, size_bytes=opened.size_bytes, smallest=b"", largest=b"", largest_sequence=0
+        )
+        table = _read_table(opened, whole, IndexBlocks(), None)
+        for handles in table.handles(opened, b"", None):
+            for offset, size in handles.tolist():
+                yield opened.block(BlockHandle(offset=offset, size_bytes=size), table.checksum)
+    finally:
+        opened.close()
+
+
 def _read_table(
     opened: TableFile, expected: DataFile, index_blocks: IndexBlocks, identity: Hashable | None
 ) -> Table:

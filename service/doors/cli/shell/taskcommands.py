@@ -251,7 +251,7 @@ def _pair(console: Console, other: str | None) -> tuple[Catalog, dict[str, str]]
 
 
 # Their arguments are files and targets beside savepoints.
-_WITH_FILES = frozenset({"convert", "create", "export", "sample", "savepoint", "test", "write"})
+_WITH_FILES = frozenset({"convert", "create", "export", "forget", "sample", "savepoint", "test", "write"})
 _ARGUMENTS = {"bisect": "SQL", "check": "[--against X]", "diff": "[OTHER]", "history": "KEY", "lookup": "KEY"}
 
 

@@ -151,7 +151,7 @@ def choices_of(
     if asked.where is not None:
         return dict.fromkeys(ids, ListedKeys(texts=_keys_where(asked.where, database, context)))
     assert asked.keys is not None
-    return _listed(list(_keys_in(asked.keys)), operators)
+    return _listed(list(keys_in(asked.keys)), operators)
 
 
 def _keys_where(where: str, database: Database, context: Context) -> pa.Array:
@@ -182,7 +182,7 @@ def _check_closed(condition: str) -> None:
             raise InvalidRequestError(f"where: expected one condition, found {condition.strip()!r:.100}")
 
 
-def _keys_in(path: str) -> Iterator[str]:
+def keys_in(path: str) -> Iterator[str]:
     """Yield the first cell of each line of a CSV file; a first line `key` is a header."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

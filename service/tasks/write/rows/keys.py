@@ -74,7 +74,7 @@ class KeyRows:
 
 
 @dataclass(slots=True)
-class _Search:
+class KeySearch:
     """What a statement looks for, and what it has met.
 
     Attributes:
@@ -82,13 +82,28 @@ class _Search:
         is_named: whether the statement names the operators.
         fitting: the numbers of texts that are keys of some operator.
         reasons: why a text is no key of an operator.
-        examples: of keys, by operators.
+        parsed: the keys of each type of keys, by the numbers of their texts.
     """
 
     texts: Sequence[str]
     is_named: bool
     fitting: set[int] = field(default_factory=set)
     reasons: dict[str, None] = field(default_factory=dict)
+    parsed: dict[tuple[str, bool], dict[int, Key]] = field(default_factory=dict)
+
+    def keys_of(self, key_type: pa.DataType, name: str, *, is_unquoted: bool) -> dict[int, Key]:
+        """Return the keys of a type that the texts stand for, by the numbers of these."""
+        found = self.parsed.get((str(key_type), is_unquoted))
+        if found is None:
+            found = self.parsed[str(key_type), is_unquoted] = {}
+            for number, text in enumerate(self.texts):
+                try:
+                    found[number] = parse_key(text, key_type, is_unquoted=is_unquoted)
+                except NotAKeyError as error:
+                    if len(self.reasons) < _MOST_NAMED:
+                        self.reasons.setdefault(f"{name}: {error}")
+            self.fitting |= found.keys()
+        return found
 
 
 class KeyChanges(Changes):
@@ -200,8 +215,8 @@ class KeyChanges(Changes):
         Raises:
             QueryError: a text is no key of any operator, or what may hold a key cannot be changed.
         """
-        search = _Search(texts, is_named=bool(statement.operators))
-        found = [one for pair in self._operators(statement) for one in self._of_operator(*pair, search)]
+        search = KeySearch(texts, is_named=bool(statement.operators))
+        found = [one for pair in self.operators_of(statement) for one in self.of_operator(*pair, search)]
         for number, text in enumerate(texts):
             if number not in search.fitting:
                 where = ", ".join(".".join(path) for path in statement.operators) or "any operator"
@@ -212,7 +227,7 @@ class KeyChanges(Changes):
                 )
         return found
 
-    def _operators(self, statement: KeyStatement) -> Iterator[tuple[str, str]]:
+    def operators_of(self, statement: KeyStatement) -> Iterator[tuple[str, str]]:
         """Yield the id in the source and the name of each operator of a statement."""
         names = self.context.database.operator_names
         if not statement.operators:
@@ -228,10 +243,10 @@ class KeyChanges(Changes):
             chosen[self.context.operator(path[-1])[0]] = path[-1]
         yield from chosen.items()
 
-    def _of_operator(self, source_id: str, name: str, search: _Search) -> Iterator[KeyRows]:
+    def of_operator(self, source_id: str, name: str, search: KeySearch) -> Iterator[KeyRows]:
         operator = self.context.in_source(source_id)
         groups: set[int] | None = set()
-        for known, what, table in self._states_of(operator, name):
+        for known, what, table in self.states_of(operator, name):
             state = known.state
             if state.entry is None or state.entry.is_raw(_KEY):
                 self._note_unknown(what, search, "its keys are shown as bytes, as their type is not known")
@@ -250,9 +265,9 @@ class KeyChanges(Changes):
             yield KeyRows(
                 table=table, operator=name, what=what, writable=found[0], keys=keys, places=found[1]
             )
-        self._check_unread(operator, name, groups, search)
+        self.check_unread(operator, name, groups, search)
 
-    def _states_of(self, operator: Operator, name: str) -> Iterator[tuple[TableState, str, str]]:
+    def states_of(self, operator: Operator, name: str) -> Iterator[tuple[TableState, str, str]]:
         """Yield the keyed states of an operator that are left, each with its name for people and the name of its table."""
         tables = {state_key(table.states[0]): table.name for _, table in self.context.database.state_tables()}
         for number, state in enumerate(operator.states):
@@ -266,18 +281,9 @@ class KeyChanges(Changes):
                 table = tables[state_key(known)]
                 yield known, table, table
 
-    def _keys(self, state: State, name: str, search: _Search) -> dict[int, Key]:
+    def _keys(self, state: State, name: str, search: KeySearch) -> dict[int, Key]:
         """Return the keys of a state that texts stand for, by the numbers of these."""
-        found: dict[int, Key] = {}
-        for number, text in enumerate(search.texts):
-            try:
-                found[number] = parse_key(
-                    text, state.schema.field(_KEY).type, is_unquoted=_KEY in state.unquoted
-                )
-            except NotAKeyError as error:
-                search.reasons.setdefault(f"{name}: {error}")
-        search.fitting |= found.keys()
-        return found
+        return search.keys_of(state.schema.field(_KEY).type, name, is_unquoted=_KEY in state.unquoted)
 
     def _rows(
         self, known: TableState, what: str, table: str, keys: Mapping[int, Key], groups: set[int] | None
@@ -287,13 +293,7 @@ class KeyChanges(Changes):
         Raises:
             QueryError: a row may have any key, or a state cannot be changed.
         """
-        own = StateTable(table, "", self.context.database.reference, lambda: (known,))
-        [writable] = writable_states_of(own, self.context.states.table_changes)
-        shared = shared_group(known.state)
-        if shared is not None:
-            raise InvalidQueryError(
-                f"expected rows of {what} in one place each, found key group {shared} in two state files: it cannot be changed"
-            )
+        writable = self.writable(known, what, table)
         predicate = ANYTHING if groups is None else ANYTHING.and_(GROUP, tuple(sorted(groups)))
         with translated(WriterError):
             scan = writable.rows.plan(predicate).narrowed([_KEY, GROUP, ROW])
@@ -317,15 +317,39 @@ class KeyChanges(Changes):
                     pa.RecordBatch.from_arrays([rows.column(GROUP), rows.column(ROW), number], schema=_PLACES)
                 )
         places = pa.Table.from_batches(batches, _PLACES)
-        if places.num_rows and any(part.source.stored_header() is None for part in known.state.parts):
+        self.check_written(known, what, places.num_rows)
+        return writable, places
+
+    def check_written(self, known: TableState, what: str, rows: int) -> None:
+        """Refuse rows of timers in raw keyed state.
+
+        Raises:
+            InvalidQueryError: there are some.
+        """
+        if rows and any(part.source.stored_header() is None for part in known.state.parts):
             raise InvalidQueryError(
-                f"{counted(places.num_rows, 'row')} of {what} {'is' if places.num_rows == 1 else 'are'} in raw keyed state, which "
+                f"{counted(rows, 'row')} of {what} {'is' if rows == 1 else 'are'} in raw keyed state, which "
                 "cannot be changed",
                 hint="take a canonical savepoint: it has timers on the heap beside the other states",
             )
-        return writable, places
 
-    def _check_unread(self, operator: Operator, name: str, groups: set[int] | None, search: _Search) -> None:
+    def writable(self, known: TableState, what: str, table: str) -> WritableState:
+        """Return a state by itself, as the statements so far have left it.
+
+        Raises:
+            QueryError: two of its files have rows of one key group.
+        """
+        own = StateTable(table, "", self.context.database.reference, lambda: (known,))
+        [writable] = writable_states_of(own, self.context.states.table_changes)
+        shared = shared_group(known.state)
+        if shared is not None:
+            raise InvalidQueryError(
+                f"expected rows of {what} in one place each, found {writable.table.group_column} {shared} in two state files: "
+                "it cannot be changed"
+            )
+        return writable
+
+    def check_unread(self, operator: Operator, name: str, groups: set[int] | None, search: KeySearch) -> None:
         """Refuse, or note, what may hold keys and is not read.
 
         Args:
@@ -359,7 +383,7 @@ class KeyChanges(Changes):
                     f"raw keyed state of {name}", search, "it is written by the operator itself"
                 )
 
-    def _note_unknown(self, what: str, search: _Search, reason: str) -> None:
+    def _note_unknown(self, what: str, search: KeySearch, reason: str) -> None:
         if search.is_named:
             raise InvalidQueryError(f"{what} may hold the key, and cannot be changed: {reason}")
         self._warnings.append(

@@ -7,11 +7,13 @@ has written so far is removed. So it ends when the service cancels it, when the 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import resource
 import signal
 import socket
+import stat
 import sys
 import tempfile
 import threading
@@ -34,7 +36,7 @@ from service.query.engines.workers.worker import limit_memory, yield_to_the_serv
 from service.query.running.session import Session
 from service.tasks.task import Context
 from service.tasks.write.serving.task import Phase, WriteProgress, WriteTask
-from service.tasks.write.writing import TargetSize, Writing, temporary_bytes, with_new_source
+from service.tasks.write.writing import TargetSize, Writing, with_new_source
 
 _REPORT_S = 0.1
 # A process that cannot unwind is ended by the kernel.
@@ -209,3 +211,27 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.alarm(_UNWIND_S)
     raise _StoppedError
+
+
+def temporary_bytes(folder: str) -> int:
+    """Return the bytes of the temporary files of this process: those in its folder, and those without a name."""
+    return TargetSize.of(folder).bytes_written + _unnamed_bytes()
+
+
+def _unnamed_bytes() -> int:
+    """Return the bytes of open files that have no name and may be written; 0 on systems without `/proc`."""
+    try:
+        descriptors = os.listdir("/proc/self/fd")
+    except OSError:
+        return 0
+    found: dict[tuple[int, int], int] = {}
+    for name in descriptors:
+        try:
+            status = os.fstat(int(name))
+            # A file of the source that was removed meanwhile is open for reading alone.
+            may_be_written = fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+            if stat.S_ISREG(status.st_mode) and not status.st_nlink and may_be_written:
+                found[status.st_dev, status.st_ino] = status.st_size
+        except OSError:
+            continue  # it was closed
+    return sum(found.values())

@@ -16,7 +16,7 @@ import pytest
 import savepointdb
 from service.base.errors import LimitExceededError
 from service.cli import main
-from service.tasks.write.writing import temporary_bytes
+from service.tasks.write.serving.process import temporary_bytes
 from tests.support.paths import DATA, PROJECT
 from tests.support.waiting import wait_until
 

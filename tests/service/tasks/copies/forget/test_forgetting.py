@@ -1,0 +1,132 @@
+"""`forget`: all that belongs to ids goes, and a search of all bytes proves it, or tells what is left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import savepointdb
+from service.cli import main
+from tests.support.paths import DATA
+
+FLINK = DATA / "flink/2.3.0"
+WORDS = FLINK / "wordcount-rocksdb-savepoints/native"
+KINDS = FLINK / "kinds-hashmap-savepoints/canonical"
+_ID = "key_662"
+
+
+@pytest.fixture
+def ids(tmp_path: Path) -> str:
+    path = tmp_path / "ids.csv"
+    path.write_text(f"key\n{_ID}\nnobody-has-this\n")
+    return str(path)
+
+
+def forget(*arguments: str) -> int:
+    return main(["forget", *arguments])
+
+
+def report_of(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_keys_go_and_the_report_has_none_of_them(tmp_path: Path, ids: str) -> None:
+    source, new, report = str(WORDS), str(tmp_path / "new"), tmp_path / "report.json"
+
+    assert forget(source, "--to", new, "--keys", ids, "--verify", "--report", str(report)) == 0
+
+    found = report_of(report)
+    assert _ID not in report.read_text()
+    assert "nobody" not in report.read_text()
+    assert (found["ids"], found["held"]) == (2, 1)
+    assert [(one["table"], one["rows"]) for one in found["removed"]] == [("aggregate__count", 1)]
+    assert found["verified"]["proven"] is True
+    assert found["verified"]["unread"] == found["verified"]["bytes"] == found["verified"]["rows"] == []
+    assert [one["path"] for one in found["files_before"]] == ["_metadata"]
+    assert all(len(one["sha256"]) == 64 for one in (*found["files_before"], *found["files_after"]))
+
+
+def test_a_search_finds_keys_in_compressed_files_of_rocksdb(tmp_path: Path, ids: str) -> None:
+    report = tmp_path / "report.json"
+
+    assert forget(str(WORDS), "--keys", ids, "--verify", "--report", str(report)) == 1
+
+    found = report_of(report)["verified"]
+    assert found["proven"] is False
+    assert found["rows"] == [{"table": "aggregate__count", "rows": 1}]
+    assert {(one["number"], one["where"]) for one in found["bytes"]} == {(0, "entries of the SST file")}
+
+
+def test_bytes_that_a_write_left_behind_go(
+    tmp_path: Path, ids: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = str(FLINK / "wordcount-hashmap-savepoints/canonical")
+    assert main(["write", source, f"DELETE KEY '{_ID}'", "--to", str(tmp_path / "deleted")]) == 0
+    capsys.readouterr()
+
+    assert forget(str(tmp_path / "deleted"), "--keys", ids, "--verify") == 1
+    shown = capsys.readouterr().out
+    new = str(tmp_path / "new")
+    assert forget(str(tmp_path / "deleted"), "--to", new, "--keys", ids, "--verify", "--allow-empty") == 0
+
+    assert "left: id 1 as UTF-8, once, in " in shown
+    assert "not proven: " in shown
+    assert "nothing of the ids is left: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+def test_a_planted_leftover_is_found(
+    encoding: str, tmp_path: Path, ids: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(KINDS, tmp_path / "planted")
+    (tmp_path / "planted/raw").write_bytes(b"\0" * 999 + "nobody-has-this".encode(encoding) + b"\0")
+
+    assert forget(str(tmp_path / "planted"), "--keys", ids, "--verify") == 1
+
+    assert "once, in raw (file), at 999" in capsys.readouterr().out
+
+
+def test_rows_and_entries_whose_column_has_an_id_go(tmp_path: Path, ids: str) -> None:
+    masks = tmp_path / "groups.toml"
+    masks.write_text(
+        'version = 1\n[group.customer]\ncolumns = ["kinds__map.value", "broadcast__rules.value.f1"]\n'
+    )
+    Path(ids).write_text("text-2\nb1\n")
+    new = str(tmp_path / "new")
+
+    told = savepointdb.forget(
+        str(KINDS), new, ids, group=["customer"], masks=str(masks), verify=True
+    ).to_dict()
+
+    rows = {one["table"]: one["text"] for one in told["removed"]}
+    count = "SELECT count(*) FROM kinds__map WHERE value = 'text-2'"
+    assert savepointdb.connect(new).sql(count).fetchall() == [(0,)]
+    [(before,)] = savepointdb.connect(str(KINDS)).sql(count).fetchall()
+    assert rows["kinds__map"] == f"{before} rows of kinds__map removed, by value"
+    assert told["verified"]["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--to", "{}/new"), "no state has any of the ids"),
+        (("--to", "{}/new", "--group", "customer"), "expected group and masks together, found one of them"),
+        (("--to", "{}/new", "--keys", "{}/nothing.csv"), "keys: expected a CSV file of keys"),
+        ((), "expected DIR, the directory of the new savepoint"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ids.csv").write_text("nobody\n")
+    given = [one.format(tmp_path) for one in arguments]
+
+    assert forget(str(KINDS), "--keys", str(tmp_path / "ids.csv"), *given) != 0
+
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
