@@ -9,8 +9,8 @@ must read all of its keyed state:
 | of hashmap, its own layout | hashmap |
 | of rocksdb or forst, its own layout | rocksdb, forst |
 
-A changelog is restored by what restores its base. The version of `_metadata` says which Kryo wrote objects, so an operator with such
-objects stays among versions of its Flink: before 2.0, or since.
+RocksDB of Flink 1 does not read files that RocksDB of Flink 2 wrote. A changelog is restored by what restores its base. The version of
+`_metadata` says which Kryo wrote objects, so an operator with such objects stays among versions of its Flink: before 2.0, or since.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RESTORED_BY = {
     "rocksdb": _ROCKSDB,
     "forst": _ROCKSDB,
 }
-_FIRST_WITH_KRYO_5 = 5  # version of `_metadata`: Flink 2.0
+_FIRST_OF_FLINK_2 = 5  # version of `_metadata`; Kryo 5 came with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,16 @@ class TakeOperator(Edit):
                 f"{self.title} had finished in {self.other.path}: Flink restores finished tasks only with those before them"
             )
         check_no_records_in_flight((recorded,))
+        if self.other.metadata.version >= _FIRST_OF_FLINK_2 > metadata.version and self._is_native_rocksdb:
+            raise RefusedEditError(
+                f"{self.title} is native state of rocksdb, of Flink 2, and the new savepoint is of Flink 1, whose RocksDB does not read "
+                "its files (unknown checksum type): take a canonical savepoint of that job"
+            )
         check_objects(self.operator.states, self.other.metadata.version, metadata.version)
+
+    @property
+    def _is_native_rocksdb(self) -> bool:
+        return any(not source.layouts.isdisjoint(("rocksdb", "forst")) for source in self.operator.sources)
 
 
 def check_objects(states: Iterable[State], old: int, new: int) -> None:
@@ -114,7 +123,7 @@ def check_objects(states: Iterable[State], old: int, new: int) -> None:
     Raises:
         RefusedEditError: one has such objects.
     """
-    if (old < _FIRST_WITH_KRYO_5) == (new < _FIRST_WITH_KRYO_5):
+    if (old < _FIRST_OF_FLINK_2) == (new < _FIRST_OF_FLINK_2):
         return
     for state in states:
         if state.entry is not None and any(map(_has_objects, state.entry.serializers())):
@@ -125,7 +134,7 @@ def check_objects(states: Iterable[State], old: int, new: int) -> None:
 
 
 def _flinks(version: int) -> str:
-    return "Flink 2" if version >= _FIRST_WITH_KRYO_5 else "Flink 1"
+    return "Flink 2" if version >= _FIRST_OF_FLINK_2 else "Flink 1"
 
 
 def _has_objects(serializer: Serializer) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tests.support.creations import BACKENDS
+from tests.support.grafts import GRAFT_PROOFS
 from tests.support.restoring import VERSIONS
 from tests.support.rowproofs import ROW_PROOFS
 from tests.support.stateproofs import STATE_PROOFS
 
-PROOFS = (*ROW_PROOFS, *STATE_PROOFS)
+PROOFS = (*ROW_PROOFS, *STATE_PROOFS, *GRAFT_PROOFS)
 """Each with each version and backend."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
+from tests.support.grafts import GRAFTS
 from tests.support.restoring import RECORDED, VERSIONS, Restore
 
 _BACKENDS = ("hashmap", "rocksdb")
@@ -30,13 +31,25 @@ def matrix() -> list[str]:
             for option in (*restore.options, *restore.restoring)
             if "conf" not in option and "." not in option
         )
-        source = f"{restore.backend}, {restore.kind}"
+        source = f"{restore.backend}, {restore.kind}{_others(restore)}"
         row = by_row.setdefault((f"`{restore.script}`", options, source), {})
         row[restore.version] = (RECORDED / f"{restore.id}.json").exists()
     for cells, found in by_row.items():
         marks = ["restored" if found.get(version) else "not tried" for version in VERSIONS]
         lines.append("| " + " | ".join((*cells, *marks)) + " |")
     return lines
+
+
+def _others(restore: Restore) -> str:
+    """The savepoints that the script names, in words."""
+    words = dict.fromkeys(VERSIONS, "of the other Flink") | {restore.version: "of the same Flink"}
+    named = (
+        f"; {name}: {path.lstrip('-/')} {words[version]}"
+        for name, origin in restore.others.items()
+        for version in VERSIONS
+        if (path := origin.removeprefix(version)) != origin
+    )
+    return "".join(named).replace("wordcount-", "").replace("-savepoints/", " ")
 
 
 def _over(pairs: Iterable[tuple[str, str]], **facts: Any) -> Iterator[Restore]:
@@ -545,4 +558,5 @@ RESTORES = (
     *_altered(),
     *_of_forst(),
     *_of_heap_timers(),
+    *GRAFTS,
 )

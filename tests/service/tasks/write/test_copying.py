@@ -62,7 +62,7 @@ def rows(path: Path, operator_id: str) -> dict[str, list[str]]:
     [
         (NEW / "canonical", FLINK / "2.3.0" / CHECKPOINT),
         (NEW / "native", FLINK / "1.20.3" / CHECKPOINT),
-        (OLD / "native", FLINK / "2.3.0" / CHECKPOINT),
+        (OLD / "native", NEW / "canonical"),
         (HEAP / "native", OLD / "canonical"),
     ],
     ids=["native into canonical", "1.20 into 2.3", "2.3 into 1.20", "canonical into hashmap"],
@@ -91,7 +91,7 @@ def test_every_kind_of_state_comes_along(name: str, tmp_path: Path, write: Write
 @pytest.mark.parametrize(
     ("source", "other", "uid"),
     [
-        (OLD / "native", NEW / "native", (None, None)),
+        (OLD / "native", NEW / "canonical", (None, None)),
         (NEW / "native", NEW / "canonical", ("aggregate", "aggregate")),
         # 1.20 stores the hash of the uid: the statement has the uid.
         (NEW / "native", OLD / "native", ("aggregate", None)),
@@ -183,6 +183,13 @@ def test_what_cannot_be_copied_is_refused_by_name(
     assert code == 1
     assert message in errors
     assert not (tmp_path / "new").exists()
+
+
+def test_rocksdb_of_flink_1_reads_no_files_of_flink_2(tmp_path: Path, write: Write) -> None:
+    for other in (NEW / "native", FLINK / "2.3.0" / CHECKPOINT):
+        code, _, errors = write(OLD / "native", other, "COPY OPERATOR other.aggregate TO 'a'")
+        assert (code, "aggregate is native state of rocksdb, of Flink 2" in errors) == (1, True), errors
+    assert write(OLD / "native", NEW / "canonical", "COPY OPERATOR other.aggregate TO 'a'")[0] == 0
 
 
 def test_no_backend_reads_two_native_formats(tmp_path: Path, write: Write) -> None:
