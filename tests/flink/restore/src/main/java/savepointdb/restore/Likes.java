@@ -60,10 +60,10 @@ final class Likes implements Job {
                   {"name": "sensor", "type": {"type": "string", "avro.java.string": "String"}},
                   {"name": "score", "type": ["null", "double"]},
                   {"name": "counts", "type": {"type": "array", "items": "long"}}]}""");
-        private long id;
-        private String sensor;
-        private Double score;
-        private List<Long> counts;
+        public long id;
+        public String sensor;
+        public Double score;
+        public List<Long> counts;
 
         @Override
         public Schema getSchema() {
