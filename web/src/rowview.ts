@@ -32,10 +32,12 @@ export function rowView(rows: Rows, key: string, list: Database[], signal: Abort
   const all = h("section", { "aria-label": `All of this key in ${database}`, class: "view-body" });
   const editor = h("span", { class: "actions" });
   const changes = h("span", { class: "actions" });
-  void showOwn(own, keyed, signal).then((answer) => answer && void offerChanges(changes, keyed, key, answer, signal));
+  const ownShown = showOwn(own, keyed, signal);
+  void ownShown.then((answer) => answer && void offerChanges(changes, keyed, key, answer, signal));
   const history = jobsOf(list).find((job) => job.entry.history === database);
+  let allShown: Promise<unknown> = ownShown;
   if (history) fill(all, h("p", { class: "note" }, "A history has the rows of all checkpoints. The ", action("timeline", jobLink(history.name, "timeline", { key })), " has every state of the key, checkpoint by checkpoint."));
-  else void showAll(all, editor, keyed, key, list, false, signal);
+  else allShown = showAll(all, editor, keyed, key, list, false, signal);
   const over = h("section", { "aria-label": "This key over time", class: "view-body" });
   const job = history ? undefined : jobOfName(list, database);
   if (job && job.databases.length > 1) void showTime(over, job, key, list, signal);
@@ -47,10 +49,22 @@ export function rowView(rows: Rows, key: string, list: Database[], signal: Abort
     actions(elsewhere(rows, key, list), changes, editor, files(table, (format) => addressOf(keyed, format)), copyButton()),
     h("h2", {}, `In ${table}`),
     own,
-    h("h2", {}, `All of this key in ${database}`),
-    all,
-    job && job.databases.length > 1 ? [h("div", { class: "section-head" }, h("h2", {}, "Over time"), job.databases.length > LATEST ? action("All checkpoints", jobLink(job.name, "timeline", { key })) : null), over] : null,
+    after(
+      ownShown,
+      h("h2", {}, `All of this key in ${database}`),
+      all,
+      job && job.databases.length > 1
+        ? after(allShown, h("div", { class: "section-head" }, h("h2", {}, "Over time"), job.databases.length > LATEST ? action("All checkpoints", jobLink(job.name, "timeline", { key })) : null), over)
+        : null,
+    ),
   ];
+}
+
+/** What is seen once all above it is there, whose height nobody knows before, so that nothing moves. */
+function after(above: Promise<unknown>, ...children: Child[]): HTMLElement {
+  const element = h("div", { class: "view-body", hidden: true }, children);
+  void above.finally(() => (element.hidden = false));
+  return element;
 }
 
 /** What the key had in the newest checkpoints of its job. */
