@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import catalog
+import savepointdb
 from catalog.masks.masks import Masks
 from catalog.references import open_savepoint
 from readers.formats.source import Selection
@@ -284,6 +285,19 @@ def _export(savepoint: Path) -> Callable[[], int]:
     return once
 
 
+def _sample(savepoint: Path) -> Callable[[], int]:
+    """Return a measurement of a new savepoint with one key in a hundred, in all states; its rows are its entries."""
+
+    def once() -> int:
+        with (
+            tempfile.TemporaryDirectory(dir=savepoint.parent) as folder,
+            savepointdb.connect(savepoint) as source,
+        ):
+            return sum(one.entries for one in source.sample(Path(folder, "new"), 0.01).states)
+
+    return once
+
+
 def _time(seconds: float) -> str:
     return f"{seconds * 1000:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
@@ -327,6 +341,7 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] =
         RUNS,
     ),
     "everything to Parquet": (_export, True, EXPORT_RUNS),
+    "sample of 1 % of the keys, written": (_sample, True, RUNS),
     "SQL: one key": (_query("SELECT value FROM aggregate__count WHERE key = 'key_662'"), False, LOOKUP_RUNS),
     f"SQL: one key in {_CHECKPOINTS} checkpoints": (_history, False, LOOKUP_RUNS),
     "SQL: StateMeta": (_query("SELECT * FROM StateMeta"), False, LOOKUP_RUNS),

@@ -8,6 +8,7 @@
     copying.py     operators of other savepoints
     creating.py    new states
     offsets.py     changes of `source_offsets`, and `rewind_kafka`
+    masks.py       a file of masks → the edits that write masked rows
     localfiles.py  files of this machine that a script or a query names in FROM
     writing.py     a script, whose statements see what the earlier ones did → a preview, or a new savepoint that was read back
     serving/       the writes of clients, each in a process of its own

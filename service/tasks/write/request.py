@@ -109,6 +109,13 @@ class WriteRequest(CreateRequest):
         at_least=0,
         metavar="TABLE=ROWS",
     )
+    mask: str | None = option(
+        "file of masks: values and keys that the new savepoint has others for",
+        default=None,
+        metavar="FILE",
+        longest=4000,
+        only_cli=True,
+    )
     allow_empty: bool = option("write even if a statement or the script changes nothing", default=False)
 
 

@@ -485,6 +485,10 @@ class Writing:
                 self._check_changes()
                 self._warnings = tuple(map(str, script.warnings))
                 edits: tuple[Edit, ...] = script.edits
+                if request.mask is not None:
+                    from service.tasks.write.masks import masked_script  # most writes have no masks
+
+                    edits = masked_script(request.mask, self._database, edits)
                 if request.flink is not None:
                     # The version of `_metadata` decides what operators that come along may hold.
                     edits = (ForFlink(release_of(request.flink)), *edits)

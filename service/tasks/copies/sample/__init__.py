@@ -1,6 +1,5 @@
 """A savepoint → one with some of its keys: a key is in or out everywhere, by its value.
 
 sample.py   the request, the outcome, and a new savepoint that was read back
-masks.py    a file of masks → the edits that write masked rows
 choices.py  which keys stay in each operator; what goes by its name; the edits
 """

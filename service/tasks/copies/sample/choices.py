@@ -17,8 +17,8 @@ from catalog import Database, NotAKeyError, parse_key
 from readers import Operator, Savepoint, Selection, StateKind, StateName, is_keyed, source_offsets
 from service.base.errors import InvalidRequestError
 from service.query.sql.text import quoted, tokens_of
-from service.tasks.copies.sample.masks import CopyMasks
 from service.tasks.task import Context
+from service.tasks.write.masks import CopyMasks
 from writers import (
     AlterOperatorStates,
     DropOperator,

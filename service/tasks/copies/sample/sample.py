@@ -21,8 +21,8 @@ from service.tasks.copies.sample.choices import (
     keyed_operators,
     states_in,
 )
-from service.tasks.copies.sample.masks import CopyMasks
 from service.tasks.task import Context, Task, TaskRequest, option
+from service.tasks.write.masks import CopyMasks
 from service.tasks.write.request import check_target, files_option, target_option, write_errors
 from service.tasks.write.writing import summary_lines, written_by
 from writers import FilesMode, SavepointWriter, Summary

@@ -157,6 +157,26 @@ def test_timers_in_raw_keyed_state_are_refused(tmp_path: Path, capsys: pytest.Ca
     assert "has timers in raw keyed state, whose keys cannot be masked" in capsys.readouterr().err
 
 
+def test_a_write_masks_all_that_its_script_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mask = masks(tmp_path, 'columns = ["aggregate.key"]\nwith = "pseudonym"')
+    written, sampled = tmp_path / "written", tmp_path / "sampled"
+
+    script = "ALTER TABLE aggregate RENAME TO 'counts'; UPDATE source_offsets SET starting_offset = 7"
+    assert main(["write", str(WORDS), script, "--to", str(written), "--mask", str(mask)]) == 0
+    assert copy(WORDS, sampled, mask, "--fraction", "1") == 0
+    with savepointdb.connect(written) as one, savepointdb.connect(sampled) as other:
+        sql = "SELECT key, value FROM {} ORDER BY key"
+        assert (
+            one.sql(sql.format("counts__count")).fetchall()
+            == other.sql(sql.format("aggregate__count")).fetchall()
+        )
+        assert one.sql("SELECT DISTINCT starting_offset FROM source_offsets").fetchall() == [(7,)]
+
+    change = "UPDATE aggregate__count SET value = 0"
+    assert main(["write", str(WORDS), change, "--to", str(tmp_path / "no"), "--mask", str(mask)]) != 0
+    assert "expected a script that changes no rows" in capsys.readouterr().err
+
+
 class Same:
     """A mask that makes one key of all."""
 

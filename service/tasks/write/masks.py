@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,12 +16,17 @@ from catalog.masks.masks import Masks
 from catalog.savepointtables import SOURCE_OFFSETS_NAME, TIMERS_NAME
 from readers import SOURCE_OFFSETS, UNDECODED, Operator, State, StateKind, StateName, is_keyed
 from writers import (
+    AlterOperatorStates,
+    DropOperator,
     Edit,
     RefusedEditError,
+    RenameOperator,
     RewriteKeyedState,
     RewriteOperatorState,
     RowMask,
+    SetOffsets,
     masked_changes,
+    merged_edits,
     row_schema,
 )
 
@@ -167,3 +172,34 @@ class CopyMasks:
                 "page; pseudonym and hash mask values"
             )
         return _DecodedRows(found) if only_decoded and not found.is_whole else found
+
+
+def masked_script(path: str, database: Database, edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """Return the edits of a script, with those that mask all operators that stay.
+
+    Args:
+        path: of the file of masks.
+        database: the source.
+        edits: of the script.
+
+    Raises:
+        MaskError, WriterError, ReaderError: see `CopyMasks.edits`; or the script changes rows or types, which would have no masks.
+    """
+    masks, gone = CopyMasks(path, database), set[str]()
+    dropped: dict[str, set[StateName]] = {}
+    for edit in edits:
+        if isinstance(edit, DropOperator):
+            gone.add(edit.operator_id)
+        elif isinstance(edit, RewriteKeyedState) and not (edit.changes or edit.added):
+            dropped[edit.operator.operator_id] = set(edit.alterations)
+        elif not isinstance(edit, RenameOperator | AlterOperatorStates | SetOffsets):
+            raise RefusedEditError(
+                "expected a script that changes no rows, types or new states, as they would have no masks: mask in a write of its own"
+            )
+    masked = [
+        edit
+        for operator in database.savepoint.operators
+        if operator.operator_id not in gone
+        for edit in masks.edits(operator, dropped.get(operator.operator_id, ()))
+    ]
+    return tuple(merged_edits([*masked, *edits]))
