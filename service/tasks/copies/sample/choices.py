@@ -223,12 +223,15 @@ def _listed(texts: list[str], operators: Sequence[Operator]) -> dict[str, KeyCho
 
 
 def keyed_operators(savepoint: Savepoint, dropped: Dropped) -> list[Operator]:
-    """Return the operators that stay and have keyed state or timers."""
+    """Return the operators that stay and have keyed state or timers, also where these cannot be read."""
     return [
         one
         for one in savepoint.operators
         if one.operator_id not in dropped.operators
-        and any(entry.key is not None for source in one.sources for entry in source.entries.values())
+        and (
+            any(is_keyed(entry.kind) for source in one.sources for entry in source.entries.values())
+            or any(is_keyed(handle.family) for handle in one.unread)
+        )
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 import savepointdb
 from service.cli import main
 from tests.support.paths import DATA
+from tools.synthetic.savepoints import write_savepoint
 
 SOURCE = DATA / "flink/2.3.0/wordcount-rocksdb-savepoints/native"
 UNTIL = "aggregate__count: key < 'key_2' AND value > 100"
@@ -114,3 +115,15 @@ def test_a_key_that_fits_no_type_is_refused(tmp_path: Path, capsys: pytest.Captu
     )
 
     assert "expected keys of the types that the operators have, found 'seven', which fits none" in told
+
+
+def test_state_that_cannot_be_read_is_not_kept_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_savepoint(tmp_path / "source", 20)
+    for number in (0, 1):
+        (tmp_path / "source" / f"subtask-{number}").unlink()
+
+    told = refused(capsys, "--to", str(tmp_path / "new"), "--fraction", "0.5", source=tmp_path / "source")
+
+    assert "keyed state of aggregate cannot be read" in told
