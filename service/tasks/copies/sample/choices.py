@@ -229,10 +229,14 @@ def keyed_operators(savepoint: Savepoint, dropped: Dropped) -> list[Operator]:
         for one in savepoint.operators
         if one.operator_id not in dropped.operators
         and (
-            any(is_keyed(entry.kind) for source in one.sources for entry in source.entries.values())
-            or any(is_keyed(handle.family) for handle in one.unread)
+            any(_has_keys(entry.kind) for source in one.sources for entry in source.entries.values())
+            or any(_has_keys(handle.family) for handle in one.unread)
         )
     ]
+
+
+def _has_keys(kind: StateKind) -> bool:
+    return is_keyed(kind) or kind is StateKind.RAW_KEYED
 
 
 def edits_of(
