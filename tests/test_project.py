@@ -63,6 +63,7 @@ LATE_MODULES = (
     "service.query.serving",
     "service.query.sql.text",
     "service.tasks.lookup.statements",
+    "service.tasks.write.masks",
 )
 
 # In pieces, or this file would name them.

@@ -28,11 +28,12 @@ def matrix() -> list[str]:
     for restore in RESTORES:
         options = " ".join(
             option
-            for option in (*restore.options, *restore.restoring)
+            for option in (*(restore.options if restore.script else ()), *restore.restoring)
             if "conf" not in option and "." not in option
         )
         source = f"{restore.backend}, {restore.kind}{_others(restore)}"
-        row = by_row.setdefault((f"`{restore.script}`", options, source), {})
+        script = restore.script or " ".join(("savepointdb", restore.command, *restore.options))
+        row = by_row.setdefault((f"`{script}`", options, source), {})
         row[restore.version] = (RECORDED / f"{restore.id}.json").exists()
     for cells, found in by_row.items():
         marks = ["restored" if found.get(version) else "not tried" for version in VERSIONS]
@@ -546,6 +547,45 @@ def _of_heap_timers() -> Iterator[Restore]:
     )
 
 
+def _samples() -> Iterator[Restore]:
+    """Some of the keys of every kind of state, from each layout, with masks and without; timers of all kinds follow them."""
+    everything: dict[str, Any] = {
+        "job": "kinds",
+        "command": "sample",
+        "script": "",
+        "restoring": ("--allow-non-restored",),
+    }
+    for version, backend, kind in product(VERSIONS, _BACKENDS, ("canonical", "native")):
+        yield Restore(
+            name=f"sample-{kind}",
+            version=version,
+            backend=backend,
+            source=f"everything-{backend}-savepoints/{kind}",
+            options=("--fraction", "0.6", "--parallelism", "1"),
+            **everything,
+        )
+    for backend, kind in (("hashmap", "native"), ("rocksdb", "canonical"), ("rocksdb", "native")):
+        yield Restore(
+            name=f"sample-masked-{kind}",
+            version="2.3.0",
+            backend=backend,
+            source=f"everything-{backend}-savepoints/{kind}",
+            options=("--fraction", "0.8", "--mask", "tests/data/masks/kinds.toml"),
+            **everything,
+        )
+    for version, parallelism in product(VERSIONS, ("1", "2")):
+        yield Restore(
+            name=f"sample-raw-{parallelism}",
+            version=version,
+            backend="rocksdb",
+            source="heaptimers-chk-2",
+            job="kinds",
+            command="sample",
+            script="",
+            options=("--fraction", "0.6", "--parallelism", parallelism),
+        )
+
+
 RESTORES = (
     *_all(),
     *_more(),
@@ -559,4 +599,5 @@ RESTORES = (
     *_of_forst(),
     *_of_heap_timers(),
     *GRAFTS,
+    *_samples(),
 )

@@ -37,13 +37,14 @@ class Restore:
         source: the savepoint, in `tests/data/flink/VERSION`; or the name of an archive of `tests/data/snapshots`.
         job: of `tests/flink/restore`.
         script: the statements.
-        options: further options of `savepointdb write`.
+        options: further options of the command; those that begin with `tests/` are paths in the project.
         restoring: further options of the job.
         undeclared: states that the job does not declare: Flink keeps them, and the job cannot list them.
         states: the states that are compared; all if there are none.
         written_by: the version of Flink that wrote the source, if it is another one.
         fields: the fields of values that are compared; all if there are none.
         others: savepoints that the script names: name → below `tests/data/flink`, or an archive of `tests/data/snapshots`.
+        command: of `savepointdb`, which writes the result.
         sends: lines, as JSON, that the job must print: state that it found, or output after the restore.
     """
 
@@ -59,6 +60,7 @@ class Restore:
     states: tuple[str, ...] = ()
     written_by: str | None = None
     fields: tuple[str, ...] = ()
+    command: str = "write"
     others: dict[str, str] = field(default_factory=dict)
     sends: tuple[str, ...] = ()
 

@@ -14,6 +14,8 @@ from tests.support.paths import PROJECT
 from tests.support.restores import RESTORES, matrix
 from tests.support.restoring import RECORDED, Restore, digest, rows_of_flink, rows_of_ours
 
+# One edit of every source in every run, and some samples; the others beside the slow tests.
+FAST = ("rewind", "sample-raw-1", "sample-masked-native")
 UIDS = ("source", "aggregate", "kafka-source", "numseq", "files", "events", "broadcast", "kinds", "types")
 
 
@@ -21,8 +23,10 @@ def written(restore: Restore, folder: Path) -> Path:
     """The new savepoint, of a copy of the source: the job may delete what it refers to."""
     source = restore.copy(folder)
     named = restore.named(folder)
-    options = ["--to", str(folder / "new"), *restore.options, *named]
-    assert main(["write", str(source), restore.script, *options]) == 0
+    own = [str(PROJECT / one) if one.startswith("tests/") else one for one in restore.options]
+    script = [restore.script] if restore.script else []
+    options = ["--to", str(folder / "new"), *own, *named]
+    assert main([restore.command, str(source), *script, *options]) == 0
     return folder / "new"
 
 
@@ -46,10 +50,9 @@ def test_the_documentation_has_the_matrix() -> None:
     assert shown.splitlines() == matrix()
 
 
-# One edit of every source in every run, the others beside the slow tests.
 @pytest.mark.parametrize(
     "restore",
-    [pytest.param(one, marks=() if one.name.startswith("rewind") else pytest.mark.slow) for one in RESTORES],
+    [pytest.param(one, marks=() if one.name.startswith(FAST) else pytest.mark.slow) for one in RESTORES],
     ids=lambda restore: restore.id,
 )
 def test_we_read_what_flink_restored(restore: Restore, tmp_path: Path) -> None:
