@@ -8,11 +8,13 @@ from readers import operator_id_of
 from tests.support.proofs import Proof
 from tests.support.statements import (
     DELETE,
+    DELETE_KEY,
     END_OF_SECOND_WINDOW,
     FIRST_WINDOW,
     INSERT,
     MERGE,
     ON_CONFLICT,
+    RENAME_KEY,
     RESHARD,
     SECOND_WINDOW,
     UPDATE,
@@ -169,6 +171,24 @@ def _deletes() -> Iterator[Proof]:
         f"DELETE FROM {_TOP_N} WHERE key.f0 = 'k3' AND map_key.f0 = 3",
         f"DELETE FROM {_WINDOWS} WHERE k0 = 'k4' AND f0 = 4 AND f1 < 100",
         f"DELETE FROM timers WHERE {_OF_WINDOWS} AND key.f0 = 'k4' AND CAST(namespace AS VARCHAR) = '1709208060000'",
+    )
+
+
+def _keys() -> Iterator[Proof]:
+    yield of_kinds(
+        "delete-key",
+        DELETE_KEY,
+        "every kind of keyed state, with TTL and without; timers, windows",
+        "DELETE KEY 'k1', 'k4' FROM kinds, \"tumbling-window\"",
+        restoring=("--fire",),
+    )
+    yield of_kinds(
+        "rename-key",
+        RENAME_KEY,
+        "every kind of keyed state, with TTL and without; timers, windows",
+        "RENAME KEY 'k2' TO 'moved' FROM kinds, \"tumbling-window\"",
+        "RENAME KEY 'k3' TO 'k0' FROM kinds ON CONFLICT DO REPLACE",
+        restoring=("--fire",),
     )
 
 
@@ -343,6 +363,7 @@ def _conditional() -> Iterator[Proof]:
 ROW_PROOFS = (
     *_updates(),
     *_deletes(),
+    *_keys(),
     *_inserts(),
     *_of_all_windows(),
     *_conditional(),

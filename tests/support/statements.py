@@ -9,6 +9,8 @@ from tests.support.proofs import Proof
 
 UPDATE = "`UPDATE table SET value = …, value.field = … [FROM …] [WHERE …]`"
 DELETE = "`DELETE FROM table [USING …] [WHERE …]`"
+DELETE_KEY = "`DELETE KEY 'a', 'b' [FROM operator, …]`"
+RENAME_KEY = "`RENAME KEY 'a' TO 'b' [FROM operator, …] [ON CONFLICT …]`"
 INSERT = "`INSERT INTO table [(columns)] SELECT … or VALUES …`"
 ON_CONFLICT = "`INSERT … ON CONFLICT [(key)] DO UPDATE SET … or DO NOTHING`"
 MERGE = "`MERGE INTO table USING … ON … WHEN [NOT] MATCHED … THEN …`"
