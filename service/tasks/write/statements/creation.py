@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
 
-from service.base.errors import QuerySyntaxError
+from service.base.errors import ForbiddenError, QuerySyntaxError
 from service.query.sql.text import tokens_of
 from service.tasks.write.statements.parser import OTHER_CLAUSES, Fragment, Parser, Statement
 
@@ -36,7 +36,11 @@ class CopyOperator(Statement):
 def copy(parser: Parser) -> CopyOperator:
     """Parse what follows COPY."""
     position = parser.position
-    parser.expect("OPERATOR")
+    if not parser.accept("OPERATOR"):
+        raise ForbiddenError(
+            "a script cannot have COPY of rows, it copies whole operators: COPY OPERATOR other.operator",
+            position=position,
+        )
     origin = parser.path("a savepoint and an operator: other.operator")
     uid = parser.name("a uid", is_text_allowed=True) if parser.accept("TO") else None
     return CopyOperator(table=(uid or origin[-1],), origin=origin, uid=uid, position=position)

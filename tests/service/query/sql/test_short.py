@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import savepointdb
 from catalog import connect
+from service.base.errors import QueryError
 from service.base.settings import Settings
 from service.query.engines.registry import open_engines
 from service.query.running.request import QueryRequest
@@ -190,8 +191,11 @@ def test_what_is_short_means_the_same_to_duckdb(
 ) -> None:
     kept = [word + " " if word.isalpha() or "." in word else word for word in beginning]
     text = " ".join(kept[:at]) + between + between.join(words) + between + " ".join(kept[at:])
-    if short_text(text) is None or planned(native, text).short is None:
-        return
+    try:
+        if short_text(text) is None or planned(native, text).short is None:
+            return
+    except QueryError:
+        return  # the words have made the name of a table
 
     found, expected = (answer(scanning, text, engine) for engine in ("scan", "duckdb"))
 
