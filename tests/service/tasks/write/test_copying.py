@@ -170,7 +170,7 @@ REFUSED = {
         "an earlier statement copies 'a'",
     ),
     "words": ("COPY OPERATOR other.aggregate AS 'a'", "expected the end of the statement, found 'AS'"),
-    "a state": ("COPY other.aggregate__count", "expected OPERATOR, found 'other'"),
+    "a state": ("COPY other.aggregate__count", "it copies whole operators: COPY OPERATOR other.operator"),
 }
 
 
