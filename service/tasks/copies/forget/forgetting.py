@@ -110,14 +110,15 @@ class Forgotten:
 
     @property
     def is_proven(self) -> bool | None:
-        """Whether a search found nothing, and could read all; None if there was none."""
+        """Whether a search found nothing, could read all, and searched for all ids; None if there was none."""
         if self.left is None:
             return None
-        return not (self.rows_left or self.left.found or self.left.unread)
+        left = self.left
+        return not (self.rows_left or left.found or left.unread or left.unsearched)
 
     @property
     def exit_code(self) -> int:
-        """1 if a search found something of the ids, or could not read all."""
+        """1 if a search found something of the ids, or could not search all."""
         return int(self.is_proven is False)
 
     def to_dict(self) -> dict[str, Any]:

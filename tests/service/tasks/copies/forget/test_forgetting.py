@@ -79,6 +79,21 @@ def test_bytes_that_a_write_left_behind_go(
     assert "nothing of the ids is left: " in capsys.readouterr().out
 
 
+def test_an_id_too_short_for_a_search_of_bytes_proves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "short.csv").write_text("key\nk1\n")
+    short, new = str(tmp_path / "short.csv"), str(tmp_path / "new")
+
+    assert forget(str(KINDS), "--to", new, "--keys", short, "--verify") == 1
+
+    shown = capsys.readouterr().out
+    assert "left: " not in shown
+    assert "not searched as bytes: 1 id, too short; their rows were looked for" in shown
+    assert "not proven: " in shown
+    assert main(["lookup", new, "k1"]) == 1
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
 def test_a_planted_leftover_is_found(
     encoding: str, tmp_path: Path, ids: str, capsys: pytest.CaptureFixture[str]
