@@ -548,13 +548,15 @@ def _of_heap_timers() -> Iterator[Restore]:
 
 
 def _samples() -> Iterator[Restore]:
-    """Some of the keys of every kind of state, from each layout, with masks and without; timers of all kinds follow them."""
+    """Some of the keys of every kind of state, from each layout: with masks, without, and without those that are forgotten."""
     everything: dict[str, Any] = {
         "job": "kinds",
         "command": "sample",
         "script": "",
         "restoring": ("--allow-non-restored",),
     }
+    # Flink 1.20 records no uids: tables are called by the ids of their operators.
+    masks = dict(zip(VERSIONS, ("kinds-ids.toml", "kinds.toml"), strict=True))
     for version, backend, kind in product(VERSIONS, _BACKENDS, ("canonical", "native")):
         yield Restore(
             name=f"sample-{kind}",
@@ -564,14 +566,21 @@ def _samples() -> Iterator[Restore]:
             options=("--fraction", "0.6", "--parallelism", "1"),
             **everything,
         )
-    for backend, kind in (("hashmap", "native"), ("rocksdb", "canonical"), ("rocksdb", "native")):
         yield Restore(
             name=f"sample-masked-{kind}",
-            version="2.3.0",
+            version=version,
             backend=backend,
             source=f"everything-{backend}-savepoints/{kind}",
-            options=("--fraction", "0.8", "--mask", "tests/data/masks/kinds.toml"),
+            options=("--fraction", "0.8", "--mask", f"tests/data/masks/{masks[version]}"),
             **everything,
+        )
+        yield Restore(
+            name=f"forget-{kind}",
+            version=version,
+            backend=backend,
+            source=f"everything-{backend}-savepoints/{kind}",
+            options=("--keys", "tests/data/masks/ids.csv"),
+            **everything | {"command": "forget"},
         )
     for version, parallelism in product(VERSIONS, ("1", "2")):
         yield Restore(
