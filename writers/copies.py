@@ -145,20 +145,19 @@ def _elsewhere(handle: model.StreamStateHandle, location: SavepointLocation) -> 
     return handle if handle.inline_data is not None else HandleElsewhere(handle=handle, location=location)
 
 
-def check_backends(metadata: model.SavepointMetadata, edits: Sequence[Edit]) -> Iterator[RestoreWarning]:
+def check_backends(
+    metadata: model.SavepointMetadata, taken: Sequence[TakeOperator]
+) -> Iterator[RestoreWarning]:
     """Check that a backend reads all keyed state of a savepoint with copied operators; yield which backends no longer do.
 
     Args:
         metadata: after the edits, which have written some operators anew.
-        edits: the edits.
+        taken: the copied operators.
 
     Raises:
         RefusedEditError: none does.
         ReaderError: the header of a state file cannot be read.
     """
-    taken = [edit for edit in edits if isinstance(edit, TakeOperator)]
-    if not taken:
-        return
     kept = {one.managed_keyed_state for operator in metadata.operators for one in operator.subtasks}
     known = [
         (_title(operator), [source for source in operator.sources if source.recorded in kept])

@@ -107,8 +107,10 @@ class SavepointWriter:
         for edit in edits:
             metadata = edit.applied(metadata, source)
         self._warnings = [warning for edit in edits for warning in edit.warnings]
-        self._warnings += check_backends(metadata, edits)
-        self._others = [edit.other.location for edit in edits if isinstance(edit, TakeOperator)]
+        taken = [edit for edit in edits if isinstance(edit, TakeOperator)]
+        if taken:
+            self._warnings += check_backends(metadata, taken)
+        self._others = [edit.other.location for edit in taken]
         self._operators = [edit.operator for edit in edits if isinstance(edit, RewriteKeyedState)]
         self._has_plain_key_groups = self._decide_handles(metadata, edits)
         self._gathering = Gathering(source, mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -187,7 +187,7 @@ def run(request: SampleRequest, context: Context) -> Sampled:
         masks = None if request.mask is None else CopyMasks(request.mask, database)
         edits = edits_of(savepoint, choices, dropped, request.parallelism, masks)
         if request.dry_run or request.target is None:
-            states = tuple(states_in(operators, choices, dropped.keyed))
+            states = _in_order(states_in(operators, choices, dropped.keyed))
             _check_some(states)
             return Sampled(states=states, dropped=tuple(dropped.names))
         writer = SavepointWriter(
@@ -201,7 +201,7 @@ def run(request: SampleRequest, context: Context) -> Sampled:
         checks: list[WrittenCheck] = []
 
         def verify(new: Savepoint) -> None:
-            found[:] = states_in(keyed_operators(new, dropped))
+            found[:] = _in_order(states_in(keyed_operators(new, dropped)))
             _check_some(found)
             checks[:] = [checked(new, (), None)]
 
@@ -215,6 +215,11 @@ def run(request: SampleRequest, context: Context) -> Sampled:
         engine=engine,
         check=checks[-1],
     )
+
+
+def _in_order(states: Iterable[SampledState]) -> tuple[SampledState, ...]:
+    """Return states by their names: the order of operators in `_metadata` tells people nothing."""
+    return tuple(sorted(states, key=lambda one: (one.operator, one.state, one.kind)))
 
 
 def _check_some(states: tuple[SampledState, ...] | list[SampledState]) -> None:
