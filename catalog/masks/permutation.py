@@ -71,14 +71,30 @@ def _sip_round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
 
 
 @subroutine
-def _sip(k0: int, k1: int, tweak: int, numbers: int, start: int, end: int, bits: int) -> int:
-    """Return SipHash 1-3 of a tweak and of `numbers[start:end]`, of which each has so many bits."""
+def _sip_begun(k0: int, k1: int, tweak: int) -> tuple[int, int, int, int]:
+    """Return the state behind the first word, a tweak."""
     v0 = k0 ^ _SIP_0
     v1 = k1 ^ _SIP_1
     v2 = k0 ^ _SIP_2
     v3 = k1 ^ _SIP_3 ^ tweak
     v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0 ^= tweak
+    return v0 ^ tweak, v1, v2, v3
+
+
+@subroutine
+def _sip_ended(v0: int, v1: int, v2: int, v3: int) -> int:
+    """Return the hash of a state that has taken the last word."""
+    v2 ^= 0xFF
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+@subroutine
+def _sip(k0: int, k1: int, tweak: int, numbers: int, start: int, end: int, bits: int) -> int:
+    """Return SipHash 1-3 of a tweak and of `numbers[start:end]`, of which each has so many bits."""
+    v0, v1, v2, v3 = _sip_begun(k0, k1, tweak)
     index = start
     while index < end:
         word = 0
@@ -93,11 +109,7 @@ def _sip(k0: int, k1: int, tweak: int, numbers: int, start: int, end: int, bits:
     v3 ^= end - start
     v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
     v0 ^= end - start
-    v2 ^= 0xFF
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    found: int = v0 ^ v1 ^ v2 ^ v3
+    found: int = _sip_ended(v0, v1, v2, v3)
     return found
 
 
@@ -116,20 +128,11 @@ def _spread(seed: int, number: int) -> int:
 @subroutine
 def _one_number(k0: int, k1: int, tweak: int, number: int) -> int:
     """Return a number of 63 bits from SipHash 1-3 of two words."""
-    v0 = k0 ^ _SIP_0
-    v1 = k1 ^ _SIP_1
-    v2 = k0 ^ _SIP_2
-    v3 = k1 ^ _SIP_3 ^ tweak
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0 ^= tweak
+    v0, v1, v2, v3 = _sip_begun(k0, k1, tweak)
     v3 ^= number
     v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
     v0 ^= number
-    v2 ^= 0xFF
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    found: int = (v0 ^ v1 ^ v2 ^ v3) & _POSITIVE
+    found: int = _sip_ended(v0, v1, v2, v3) & _POSITIVE
     return found
 
 
