@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from catalog import Database
 from doctor import DROPPED, Change, CheckReport, Mend, OperatorVerdict, Severity, StateOutcome, StateVerdict
-from readers import Serializer, State, is_keyed, type_named
+from readers import Serializer, State, StateKind, is_keyed, type_named
 from service.query.encode import printable
 from service.query.encode.formats import sql_type
 from service.query.sql.text import quoted
@@ -48,8 +48,9 @@ def script_of(reports: Sequence[CheckReport], database: Database) -> Script:
         ReaderError: the headers of an operator cannot be read.
     """
     tables = {
-        (operator_id, table.states[0].state.name): (table.name, table.states[0].state)
+        (operator_id, state.name, is_keyed(state.kind)): (table.name, state)
         for operator_id, table in database.state_tables()
+        for state in (table.states[0].state,)
     }
     operators = [operator for report in reports for operator in report.operators]
     states = (state for operator in operators for state in operator.states)
@@ -75,14 +76,14 @@ class _Writer:
     """Collects the statements.
 
     Args:
-        tables: operator id, name of a state → its table, and the state.
+        tables: operator id, name of a state, whether it is keyed → its table, and the state.
         operators: operator id → its table.
         added: names of states that only the new job has.
     """
 
     def __init__(
         self,
-        tables: dict[tuple[str, str], tuple[str, State]],
+        tables: dict[tuple[str, str, bool], tuple[str, State]],
         operators: dict[str, str],
         added: frozenset[str],
     ) -> None:
@@ -97,7 +98,8 @@ class _Writer:
 
     def add_state(self, operator: OperatorVerdict, verdict: StateVerdict) -> None:
         """Add the statements that mend one state."""
-        known = self._tables.get((operator.operator_id, verdict.state_name))
+        place = operator.operator_id, verdict.state_name, is_keyed(StateKind(verdict.kind))
+        known = self._tables.get(place)
         if known is None or not verdict.mends:
             return
         table, state = known
@@ -106,19 +108,21 @@ class _Writer:
             return
         values = state.entry.value if state.entry is not None else None
         # A state gets another name after its fields.
-        for mend in sorted(verdict.mends, key=lambda one: one.change is Change.RENAME):
-            try:
+        mends = sorted(verdict.mends, key=lambda one: one.change is Change.RENAME)
+        try:
+            for mend in mends:
                 values = _evolved(mend, values)
                 if mend.change is Change.RETYPE and values is not None:
                     write_snapshot(values)
-            except WriterError as error:
-                self.comments.append(f"left: {table}: {error.message}")
-                return
+        except WriterError as error:
+            self.comments.append(f"left: {table}: {error.message}")
+            return
+        for mend in mends:
             # Another operator may have the state now.
             is_elsewhere = mend == DROPPED and verdict.state_name in self._added
-            self._add(_statement(mend, table, values), replace(mend, is_lossy=mend.is_lossy or is_elsewhere))
+            if self._add(_statement(mend, table), replace(mend, is_lossy=mend.is_lossy or is_elsewhere)):
+                self._with_states.add(operator.operator_id)
         self.mended.add((title_of(operator), verdict.state_name))
-        self._with_states.add(operator.operator_id)
 
     def add_operator(self, operator: OperatorVerdict) -> None:
         """Add the statements that mend one operator as a whole."""
@@ -126,21 +130,23 @@ class _Writer:
         if table is None:
             return
         for mend in operator.mends:
-            statement = _statement(mend, table, None)
+            statement = _statement(mend, table)
             if mend.change is Change.MAX_PARALLELISM and operator.operator_id in self._with_states:
                 self.comments.append(f"needs a script of its own, after this one: {statement}")
             else:
                 self._add(statement, mend)
             self.mended.add((title_of(operator), ""))
 
-    def _add(self, statement: str, mend: Mend) -> None:
+    def _add(self, statement: str, mend: Mend) -> bool:
+        """Add a statement, and return True; or name what would be lost."""
         if mend.is_lossy:
             self.comments.append(f"not written, as the job may need these rows: {statement}")
-            return
+            return False
         if mend.is_assumed and statement not in self.assumed:
             self.assumed.add(statement)
             self.comments.append(f"assumed, because both have the same types: {statement}")
         self.statements.append(statement)
+        return True
 
 
 def _evolved(mend: Mend, values: Serializer | None) -> Serializer | None:
@@ -174,7 +180,7 @@ def _type_change(mend: Mend) -> TypeChange | None:
             return None
 
 
-def _statement(mend: Mend, table: str, values: Serializer | None) -> str:
+def _statement(mend: Mend, table: str) -> str:
     name, path = quoted(table), ".".join(("value", *map(quoted, mend.path[1:])))
     match mend.change:
         case Change.RETYPE:
@@ -195,9 +201,10 @@ def _statement(mend: Mend, table: str, values: Serializer | None) -> str:
 
 def _type(name: str) -> str:
     """Return a type as SQL has it, if that means the same type of Flink."""
-    column = type_named(name).arrow()
+    serializer = type_named(name)
+    column = serializer.arrow()
     try:
-        is_same = type_of_column("value", column) == type_named(name)
+        is_same = type_of_column("value", column) == serializer
     except WriterError:
         is_same = False
     return sql_type(column) if is_same else _text(name)
