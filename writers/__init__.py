@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         RetypedField,
         StateAlteration,
         TypeChange,
+        replaces_values,
     )
     from writers.hashes import key_groups_of
     from writers.headers import write_snapshot

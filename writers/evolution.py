@@ -426,6 +426,33 @@ class ExpiringValue(TypeChange):
         return Evolved(expiring, convert)
 
 
+def replaces_values(changes: Sequence[TypeChange]) -> bool:
+    """Return whether fields have other values after changes that lead back to the type before.
+
+    A field that went and came again has the default, values that got TTL were accessed now, and fields may have exchanged
+    their names.
+    """
+    fields: _FieldNames = {}
+    for change in changes:
+        if isinstance(change, AddedField | DroppedField | ExpiringValue):
+            return True
+        if isinstance(change, RenamedField):
+            record = fields
+            for name in change.path[:-1]:
+                record = record.setdefault(name, (name, {}))[1]
+            old = change.path[-1]
+            record[change.name] = record.pop(old, (old, {}))
+    return _are_renamed(fields)
+
+
+_FieldNames = dict[str, "tuple[str, _FieldNames]"]
+"""Fields by their names now: the name before, and the fields below."""
+
+
+def _are_renamed(fields: _FieldNames) -> bool:
+    return any(name != before or _are_renamed(below) for name, (before, below) in fields.items())
+
+
 def _at(serializer: Serializer, path: Sequence[str], change: Callable[[Serializer], Evolved]) -> Evolved:
     """Change the serializer that a path leads to."""
     if isinstance(serializer, TtlSerializer):

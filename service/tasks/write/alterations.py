@@ -62,6 +62,7 @@ from writers import (
     TypeChange,
     UnwritableError,
     is_of_sink,
+    replaces_values,
     shown,
     type_of_column,
 )
@@ -194,7 +195,9 @@ class AlteredState:
     def differs(self) -> bool:
         """Whether it is another one than in the source."""
         entry, altered = self.state.entry, self.alteration
-        is_retyped = bool(altered.types) and (entry is None or self.values != entry.value)
+        is_retyped = bool(altered.types) and (
+            entry is None or self.values != entry.value or replaces_values(altered.types)
+        )
         return altered.dropped or altered.truncated or is_retyped or self.name != self.state.name
 
 

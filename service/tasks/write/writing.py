@@ -558,7 +558,9 @@ class Writing:
 
     def _check_changes(self) -> None:
         request = self._request
-        if not request.allow_empty and request.flink is None and self._script.changes_nothing:
+        own = self._database.savepoint.metadata.version
+        is_as_it_was = written_version(self._database, request.flink) == own and self._script.changes_nothing
+        if is_as_it_was and not request.allow_empty:
             raise NothingChangesError(
                 "the script changes nothing: the savepoint has all of its values already", hint=ALLOW_EMPTY
             )

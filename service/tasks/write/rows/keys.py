@@ -137,7 +137,7 @@ class KeyChanges(Changes):
             if places.num_rows:
                 layer = self.context.states.spool.removed(reader_of(places))
                 effects.append(self._effect(one, [layer], "removed"))
-        return _summed(f"{_listed(texts)}: {{}} removed", effects)
+        return _summed(effects, _listed(texts), " removed")
 
     def _rename(self, statement: RenameKey) -> Effect:
         texts = (statement.key, statement.new_key)
@@ -175,8 +175,7 @@ class KeyChanges(Changes):
             if one.of([0]).num_rows:
                 effects.append(self._moved(one))
         stays = f"; {statement.key!r} stays in {', '.join(sorted(kept))}, which has both" if kept else ""
-        text = f"key {statement.key!r} becomes {statement.new_key!r}: {{}}{stays}"
-        return _summed(text, effects)
+        return _summed(effects, f"key {statement.key!r} becomes {statement.new_key!r}", stays)
 
     def _moved(self, one: KeyRows) -> Effect:
         writable, places = one.writable, one.of([0])
@@ -437,8 +436,8 @@ def _listed(texts: Sequence[str]) -> str:
     return f"{'key' if len(texts) == 1 else 'keys'} {named}{more}"
 
 
-def _summed(text: str, effects: Sequence[Effect]) -> Effect:
-    """Return what a statement did in all states."""
+def _summed(effects: Sequence[Effect], keys: str, done: str) -> Effect:
+    """Return what a statement did in all states: `keys: 3 rows of 2 states done`."""
     changed, removed = sum(one.changed for one in effects), sum(one.removed for one in effects)
     where = f"{counted(changed + removed, 'row')} of {counted(len(effects), 'state')}"
     return Effect(
@@ -446,6 +445,6 @@ def _summed(text: str, effects: Sequence[Effect]) -> Effect:
         changed=changed,
         removed=removed,
         key_groups=sum(one.key_groups for one in effects),
-        text=text.format(where),
+        text=f"{keys}: {where}{done}",
         states=tuple(effects),
     )

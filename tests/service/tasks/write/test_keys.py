@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import savepointdb
@@ -127,6 +127,7 @@ def test_a_key_that_is_renamed_there_and_back_is_as_it_was(source: str, tmp_path
 
 
 @settings(deadline=None, max_examples=5)
+@example("{}")
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(
         lambda text: text not in "k0 k1 k2 k3 k4 k5"
