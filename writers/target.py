@@ -499,16 +499,8 @@ def remove_unfinished(path: str) -> None:
         _remove(Path(path))
 
 
-def _unfinished_above(path: str) -> str | None:
-    """Return the unfinished target that a path leads into; None if there is none."""
-    for above in Path(os.path.realpath(path)).parents:
-        if os.path.lexists(above / UNFINISHED) and not os.path.lexists(above / METADATA_FILE_NAME):
-            return str(above)
-    return None
-
-
 def _check_place(path: Path) -> None:
-    """Refuse a target whose name is that of a file of savepoints, or that another writer would remove.
+    """Refuse a target whose name is that of a file of savepoints, or that would go with another savepoint.
 
     Raises:
         TargetError: it is.
@@ -518,17 +510,20 @@ def _check_place(path: Path) -> None:
             f"expected another name for the new savepoint than {path.name!r}, the name of a file of each savepoint",
             path=str(path),
         )
-    above = _unfinished_above(str(path))
-    if above is not None:
-        raise TargetError(inside_of(above), path=str(path))
+    for above in Path(os.path.realpath(path)).parents:
+        is_finished = (above / METADATA_FILE_NAME).is_file()
+        if is_finished or os.path.lexists(above / UNFINISHED):
+            raise TargetError(inside_of(str(above), is_finished=is_finished), path=str(path))
 
 
-def inside_of(above: str) -> str:
-    """Return the text of the error of a target inside of an unfinished one, which would take it away with its own files."""
-    return (
-        f"expected a place outside of other new savepoints, found one in {above}, which is being written or is left of a "
-        "write that was killed"
+def inside_of(above: str, *, is_finished: bool) -> str:
+    """Return the text of the error of a target inside of another savepoint, which would take it away with its own files."""
+    state = (
+        "which is a savepoint"
+        if is_finished
+        else "which is being written or is left of a write that was killed"
     )
+    return f"expected a place outside of other savepoints, found one in {above}, {state}"
 
 
 def _remove(folder: Path) -> None:

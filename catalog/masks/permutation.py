@@ -31,7 +31,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from readers import kernel, load_le_i4, load_le_i8, load_u1, store_1, store_8, subroutine
+from readers import kernel, load_i8, load_le_i4, load_le_i8, load_u1, store_1, store_8, store_be_8, subroutine
 
 Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -478,19 +478,51 @@ def _permute_bytes(data: int, offsets: int, count: int, k0: int, k1: int, scratc
             store_1(data, begin + index, load_le_i8(scratch, index * 8))
 
 
+@subroutine
+def _sip_of_bytes(k0: int, k1: int, tweak: int, data: int, begin: int, end: int) -> int:
+    """Return SipHash 1-3 of a tweak and of bytes, eight of them a word."""
+    v0, v1, v2, v3 = _sip_begun(k0, k1, tweak)
+    position = begin
+    while position < end:
+        if position + 8 <= end:
+            word = load_i8(data, position)
+        else:
+            word = 0
+            for last in range(position, end):
+                word = (word << 8) | load_u1(data, last)
+        v3 ^= word
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+        v0 ^= word
+        position += 8
+    v3 ^= end - begin
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    v0 ^= end - begin
+    found: int = _sip_ended(v0, v1, v2, v3)
+    return found
+
+
+@subroutine
+def _hexadecimal(value: int) -> int:
+    """Return eight hexadecimal digits of 32 bits, a byte each: the nibbles are spread, and 10 to 15 become letters."""
+    spread = (value | value << 16) & 0x0000FFFF0000FFFF
+    spread = (spread | spread << 8) & 0x00FF00FF00FF00FF
+    spread = (spread | spread << 4) & 0x0F0F0F0F0F0F0F0F
+    are_letters = ((spread + 0x0606060606060606) >> 4) & 0x0101010101010101
+    return spread + 0x3030303030303030 + are_letters * 0x27
+
+
 @kernel
-def _hash_texts(data: int, offsets: int, count: int, k0: int, k1: int, scratch: int, output: int) -> None:
+def _hash_texts(data: int, offsets: int, count: int, k0: int, k1: int, output: int) -> None:
     """Write 32 hexadecimal digits for each text: two keyed hashes of its bytes."""
+    position = 0
     for text in range(count):
         begin = load_le_i4(offsets, text * 4)
-        length = load_le_i4(offsets, text * 4 + 4) - begin
-        for index in range(length):
-            store_8(scratch, index * 8, load_u1(data, begin + index))
+        end = load_le_i4(offsets, text * 4 + 4)
         for half in range(2):
-            found = _sip(k0, k1, half, scratch, 0, length, _NARROW_BITS)
-            for digit in range(16):
-                four = found >> (60 - digit * 4) & 0xF
-                store_1(output, text * 32 + half * 16 + digit, 0x30 + four if four < 10 else 0x57 + four)
+            found = _sip_of_bytes(k0, k1, half, data, begin, end)
+            store_be_8(output, position, _hexadecimal((found >> 32) & _LOW_32))
+            store_be_8(output, position + 8, _hexadecimal(found & _LOW_32))
+            position += 16
 
 
 def pseudonyms_of_integers(values: Words, secret: bytes) -> None:
@@ -533,8 +565,7 @@ def hashes_of_bytes(data: Bytes, offsets: NDArray[np.int32], secret: bytes) -> B
     """Return 32 hexadecimal digits for each text or byte string; for the arguments see `pseudonyms_of_texts`."""
     count = len(offsets) - 1
     output = np.empty(count * _HEX_DIGITS, dtype=np.uint8)
-    scratch = np.empty(_longest(offsets), dtype=np.int64)
-    _hash_texts(data, offsets, count, *_words(secret), scratch, output)
+    _hash_texts(data, offsets, count, *_words(secret), output)
     return output
 
 

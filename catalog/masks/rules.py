@@ -228,7 +228,8 @@ class Pseudonym(Rule):
         if pa.types.is_decimal(array.type):
             return _of_unscaled(array, lambda value: _pseudonym_of(value, key))
         permute = pseudonyms_of_texts if pa.types.is_string(array.type) else pseudonyms_of_bytes
-        offsets, data = _bytes(array)
+        offsets, known = _bytes(array)
+        data = known.copy()
         permute(data, offsets, key)
         return _of_bytes(offsets, data, array)
 
@@ -349,7 +350,7 @@ def _of_words(values: Any, like: pa.Array) -> pa.Array:
 
 
 def _bytes(array: pa.Array) -> tuple[Any, Any]:
-    """Return the offsets of texts or byte strings, int32 from 0, and a copy of their bytes, uint8."""
+    """Return the offsets of texts or byte strings, int32 from 0, and their bytes, uint8."""
     _, offsets, data = array.buffers()
     count = len(array)
     if not count:
@@ -357,7 +358,7 @@ def _bytes(array: pa.Array) -> tuple[Any, Any]:
     places = np.frombuffer(offsets, np.int32)[array.offset : array.offset + count + 1]
     first, last = int(places[0]), int(places[-1])
     known = np.frombuffer(data, np.uint8)[first:last] if last > first else np.zeros(0, dtype=np.uint8)
-    return places - np.int32(first), known.copy()
+    return places - np.int32(first), known
 
 
 def _of_bytes(offsets: Any, data: Any, like: pa.Array) -> pa.Array:

@@ -330,7 +330,9 @@ def _environment() -> Iterable[str]:
     yield Path(str(numba.origin)).with_name("_version.py").read_text() if numba else ""
     yield from (llvmlite.__version__, np.__version__, sys.version, sys.platform, platform.machine())
     yield from _processor()
-    yield from sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    # A copy of the names: another thread may change the environment.
+    names = sorted(name for name in list(os.environ) if name.startswith("NUMBA_"))
+    yield from (f"{name}={os.environ.get(name)}" for name in names)
 
 
 def _processor() -> tuple[str, str]:

@@ -190,19 +190,18 @@ def test_what_is_there_is_refused_and_stays(
 
 
 @pytest.mark.parametrize("depth", ["inner", "a/b/inner"])
-def test_a_target_inside_an_unfinished_target_is_refused(
-    depth: str, store: ObjectStore, proxy: Proxy, outlined: Path
+@pytest.mark.parametrize(
+    ("file", "state"), [(UNFINISHED, "is being written"), ("_metadata", "is a savepoint")]
+)
+def test_a_target_inside_another_savepoint_is_refused(
+    file: str, state: str, depth: str, store: ObjectStore, proxy: Proxy, outlined: Path
 ) -> None:
-    store.put(f"outer/{UNFINISHED}", b"theirs")
+    store.put(f"outer/{file}", b"theirs")
 
-    with pytest.raises(
-        TargetError, match="expected a place outside of other new savepoints, found one in outer/"
-    ):
+    with pytest.raises(TargetError, match=f"outside of other savepoints, found one in outer/, which {state}"):
         SavepointWriter(SavepointLocation(outlined), []).write(proxy.url(f"outer/{depth}"))
-    store.put("outer/_metadata", b"theirs")
-    SavepointWriter(SavepointLocation(CANONICAL), []).write(proxy.url(f"outer/{depth}"))
 
-    assert store.contents("").keys() == {f"outer/{UNFINISHED}", "outer/_metadata", f"outer/{depth}/_metadata"}
+    assert store.contents("").keys() == {f"outer/{file}"}
 
 
 def test_what_a_writer_that_others_joined_did_not_make_stays(store: ObjectStore, proxy: Proxy) -> None:

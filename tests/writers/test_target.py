@@ -46,19 +46,25 @@ def at_work(target: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_target_inside_an_unfinished_target_is_refused_until_it_is_finished(tmp_path: Path) -> None:
+def test_a_target_inside_another_savepoint_is_refused(tmp_path: Path) -> None:
     outer = tmp_path / "outer"
     (tmp_path / "link").symlink_to(outer)
 
     def check(_: Savepoint) -> None:
         for inner in (outer / "inner", tmp_path / "link/inner"):
-            with pytest.raises(TargetError, match="expected a place outside of other new savepoints"):
+            with pytest.raises(
+                TargetError, match=r"outside of other savepoints, found one in .*, which is being"
+            ):
                 write(inner)
 
     SavepointWriter(SavepointLocation(SOURCE), []).write(outer, check)
-    write(outer / "inner")
+    for inner in (outer / "inner", tmp_path / "link/inner"):
+        with pytest.raises(
+            TargetError, match=r"outside of other savepoints, found one in .*, which is a savepoint"
+        ):
+            write(inner)
 
-    assert sorted(path.name for path in outer.iterdir()) == ["_metadata", "inner"]
+    assert [path.name for path in outer.iterdir()] == ["_metadata"]
 
 
 def test_what_a_failed_writer_did_not_make_stays(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ class TargetPrefix(Target):
             raise
 
     def _check_alone(self, reserved: str) -> None:
-        """Refuse a prefix with other objects, or inside of one that is reserved.
+        """Refuse a prefix with other objects, or inside of another savepoint.
 
         Raises:
             TargetError: it is one.
@@ -110,11 +110,9 @@ class TargetPrefix(Target):
         for depth in range(1, len(parts) + 1):
             above = "/".join(parts[:depth]) + "/"
             # Whoever may not read there has no savepoint there, either.
-            if (
-                self._found(above + UNFINISHED) is not None
-                and self._found(above + METADATA_FILE_NAME) is None
-            ):
-                raise TargetError(inside_of(above), path=str(self._location))
+            is_finished = self._found(above + METADATA_FILE_NAME) is not None
+            if is_finished or self._found(above + UNFINISHED) is not None:
+                raise TargetError(inside_of(above, is_finished=is_finished), path=str(self._location))
 
     def _exists(self, keys: set[str] | None = None) -> TargetExistsError:
         found = f"found {min(keys)!r} there" if keys else f"found one with {UNFINISHED}"

@@ -254,7 +254,7 @@ class WorkerPool:
         while not self._is_closed:
             try:
                 self._replace()
-            except EngineUnavailableError:
+            except Exception:  # without this thread no query is ever answered again
                 self._has_tried.set()
                 if self._is_closed:
                     return

@@ -431,6 +431,24 @@ def test_a_process_that_cannot_be_started_costs_its_query_and_leaves_nothing_ope
 
 
 @pytest.mark.slow
+def test_workers_are_looked_after_when_something_unforeseen_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def changed() -> list[str]:
+        raise KeyError("NUMBA_CACHE_DIR")
+
+    made = Service(connect(NATIVE, name="native"), temp_directory=str(tmp_path))
+    with closing(made.queries):
+        monkeypatch.setattr(pool_module, "_RETRY_S", 0.01)
+        with monkeypatch.context() as patch:
+            patch.setattr(pool_module, "missing_units", changed)
+            made.engine.pool.start()
+            wait_until(lambda: "workers cannot be started" in caplog.text)
+
+        wait_until(lambda: made.engine.pool.is_ready)
+
+
+@pytest.mark.slow
 def test_no_process_and_no_file_is_left_when_the_service_ends(tmp_path: Path) -> None:
     made = Service(connect(NATIVE, name="native"), temp_directory=str(tmp_path), workers=3)
     query = made.queries.start(QueryRequest(sql=ENDLESS))
