@@ -33,6 +33,8 @@ _DROP = "drop"
 # So many rows are masked together, and reordered among themselves.
 _GATHERED_ROWS = 1 << 17
 _GATHERED_BYTES = 32 << 20
+# Where their order tells nothing, so many are enough.
+_ENOUGH_ROWS = 1 << 12
 
 Change = Callable[[pa.Array], pa.Array]
 
@@ -163,8 +165,11 @@ class MaskedColumns:
         """Yield the same rows in larger batches: to mask many rows takes little longer than to mask few."""
         held: list[pa.RecordBatch] = []
         rows = size_bytes = 0
+        # A batch may be a key group, whose rows are to be among others if their order is to tell nothing.
+        enough_rows = _GATHERED_ROWS if self.masks_key or self.needs_all_rows else _ENOUGH_ROWS
         for batch in batches:
-            if self.is_whole or not batch.num_columns:
+            is_enough = not held and batch.num_rows >= enough_rows
+            if self.is_whole or not batch.num_columns or is_enough:
                 # Rows without columns are alike, and only their number counts.
                 yield batch
                 continue

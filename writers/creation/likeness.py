@@ -7,6 +7,7 @@ keep their bytes, too: columns need not hold all of a value, and the key's hash 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from readers import (
@@ -21,7 +22,7 @@ from readers import (
 from writers.changes import StateChanges
 from writers.creation.spool import SpooledEntries
 from writers.creation.states import NewState, kind_named
-from writers.errors import RefusedEditError
+from writers.errors import RefusedEditError, UnencodableTypeError
 from writers.headers import RegisteredState, registered_state
 from writers.keyed.assembly import EntrySegments
 from writers.keyed.carry import Composer, check_carried, composed_part, key_block, state_names
@@ -54,8 +55,12 @@ def state_like(state: State, name: str) -> NewState:
     value = types.get("value")
     if isinstance(value, TtlSerializer):
         types["value"] = value.value
-    # Subtasks may have met other subclasses of a POJO: the longest snapshot describes most of them.
-    registration, keys = max(map(_registered, state.parts), key=lambda found: _size(found[0]))
+    found = [_registered(part) for part in state.parts]
+    registration, keys = max(found, key=lambda one: _size(one[0]))
+    if any(one.blocks != registration.blocks for one, _ in found):
+        # Subtasks have met other subclasses of a POJO. The types have all of them; the longest snapshot has most.
+        with suppress(UnencodableTypeError):
+            return NewState(name=name, kind=kind, types=types, ttl=entry.ttl)
     return NewState(name=name, kind=kind, types=types, ttl=entry.ttl, registration=registration, keys=keys)
 
 
