@@ -179,27 +179,28 @@ def _walk(savepoint: Path) -> Callable[[], int]:
     return once
 
 
-def _scan(table: str, masked: str = "", rule: str = "") -> Callable[[Path], Callable[[], int]]:
-    """Return a measurement of every row of a table through the readers and the catalog, on one thread; with a masked column or without."""
+def _scan(table: str) -> Callable[[Path], Callable[[], int]]:
+    """Return a measurement of every row of a table through the readers and the catalog, on one thread."""
 
     def prepare(savepoint: Path) -> Callable[[], int]:
         database = catalog.connect(savepoint).default
         assert database is not None
-        if masked:
-            text = f'version = 1\n[[mask]]\ncolumns = ["{masked}"]\nwith = "{rule}"\n'
-            database = database.masked(Masks.parse(text))
         known = database.table(table)
         return lambda: sum(batch.num_rows for batch in known.scan().to_reader())
 
     return prepare
 
 
-def _query(sql: str) -> Callable[[Path], Callable[[], int]]:
-    """Return a measurement of an SQL query through DuckDB, on all cores."""
+def _query(sql: str, masked: str = "", rule: str = "") -> Callable[[Path], Callable[[], int]]:
+    """Return a measurement of an SQL query through DuckDB, on all cores; over a masked column if one is named."""
 
     def prepare(savepoint: Path) -> Callable[[], int]:
         settings = Settings()
-        queries = Queries(catalog.connect(savepoint), {"duckdb": DuckDBEngine(settings)}, settings)
+        known = catalog.connect(savepoint)
+        if masked:
+            text = f'version = 1\n[[mask]]\ncolumns = ["{masked}"]\nwith = "{rule}"\n'
+            known = known.visible(lambda _: True, Masks.parse(text))
+        queries = Queries(known, {"duckdb": DuckDBEngine(settings)}, settings)
 
         def once() -> int:
             with queries.start(QueryRequest(sql=sql)) as query:
@@ -298,6 +299,22 @@ def _sample(savepoint: Path) -> Callable[[], int]:
     return once
 
 
+def _write(script: str) -> Callable[[Path], Callable[[], int]]:
+    """Return a measurement of a new savepoint by a script, read back and checked."""
+
+    def prepare(savepoint: Path) -> Callable[[], int]:
+        def once() -> int:
+            with (
+                tempfile.TemporaryDirectory(dir=savepoint.parent) as folder,
+                savepointdb.connect(savepoint) as source,
+            ):
+                return source.write(Path(folder, "new"), script).rows
+
+        return once
+
+    return prepare
+
+
 def _time(seconds: float) -> str:
     return f"{seconds * 1000:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
@@ -307,22 +324,21 @@ WRITERS: dict[str, Callable[[Path, int], object]] = {
     "native": write_native_savepoint,
 }
 
+_ACCOUNTS = "SELECT key, value.id, value.name, value.balance FROM aggregate__account"
+_MASKS = (
+    ("name", "null"),
+    ("name", "truncate(3)"),
+    ("id", "bucket(1000)"),
+    ("name", "hash"),
+    ("name", "pseudonym"),
+    ("id", "pseudonym"),
+)
+
 MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] = {
     "read the files, nothing else": (_read_files, True, RUNS),
     "cut the entries of `count` out of all": (_walk, True, RUNS),
     "scan `count` (Long), one thread": (_scan("aggregate__count"), True, RUNS),
     "scan `account` (POJO), one thread": (_scan("aggregate__account"), True, RUNS),
-    "scan `account`, ids in buckets": (
-        _scan("aggregate__account", "*.value.id", "bucket(1000)"),
-        True,
-        RUNS,
-    ),
-    "scan `account`, hashed names": (_scan("aggregate__account", "*.value.name", "hash"), True, RUNS),
-    "scan `account`, pseudonyms of names": (
-        _scan("aggregate__account", "*.value.name", "pseudonym"),
-        True,
-        RUNS,
-    ),
     "scan `perDay` (MAP), one thread": (_scan("aggregate__perDay"), True, RUNS),
     "scan `events` (LIST), one thread": (_scan("aggregate__events"), True, RUNS),
     "SQL: count and sum of `count`": (
@@ -340,8 +356,19 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] =
         True,
         RUNS,
     ),
+    "SQL: all of `account`": (_query(_ACCOUNTS), True, RUNS),
+    **{
+        f"SQL: all of `account`, masked: {column} {rule}": (
+            _query(_ACCOUNTS, f"*.value.{column}", rule),
+            True,
+            RUNS,
+        )
+        for column, rule in _MASKS
+    },
     "everything to Parquet": (_export, True, EXPORT_RUNS),
     "sample of 1 % of the keys, written": (_sample, True, RUNS),
+    "DELETE KEY, written": (_write("DELETE KEY 'key_662'"), False, RUNS),
+    "RENAME KEY, written": (_write("RENAME KEY 'key_662' TO 'another'"), False, RUNS),
     "SQL: one key": (_query("SELECT value FROM aggregate__count WHERE key = 'key_662'"), False, LOOKUP_RUNS),
     f"SQL: one key in {_CHECKPOINTS} checkpoints": (_history, False, LOOKUP_RUNS),
     "SQL: StateMeta": (_query("SELECT * FROM StateMeta"), False, LOOKUP_RUNS),
