@@ -164,7 +164,7 @@ def test_a_struct_has_states_lists_maps_and_timers(opened: Opened) -> None:
     assert rows[:3] == [
         ["val", "VALUE", "", "10"],
         ["red", "REDUCING", "", "22"],
-        ["agg", "AGGREGATING", "", '⤢{"f0":22,"f1":4}'],
+        ["agg", "AGGREGATING", "", "f0\n22\nf1\n4"],
     ]
     assert ["map", "MAP", "m10", "20"] in rows
     assert ["list", "LIST", "#3", "10"] in rows
