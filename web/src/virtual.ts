@@ -1,5 +1,5 @@
 // A list of thousands of rows of one height: only those are in the page that are seen.
-import { fill, h } from "./dom";
+import { h } from "./dom";
 
 const BEYOND = 8;
 /** Fewer are all in the page. */
@@ -19,6 +19,7 @@ export function virtualList<T>(label: string, scroller: HTMLElement, row: (item:
   let items: T[] = [];
   let height = 0;
   let seen = "";
+  let shown = new Map<T, HTMLElement>();
 
   function render(force: boolean): void {
     let [from, to] = [0, items.length];
@@ -31,21 +32,33 @@ export function virtualList<T>(label: string, scroller: HTMLElement, row: (item:
     }
     if (!force && seen === `${from} ${to}`) return;
     seen = `${from} ${to}`;
-    const rows = items.slice(from, to).map(row);
+    const focused = force && element.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
+    const before = force ? new Map<T, HTMLElement>() : shown;
+    shown = new Map(items.slice(from, to).map((item) => [item, before.get(item) ?? row(item)]));
+    const rows = [...shown.values()];
     rows.forEach((one, at) => {
       one.setAttribute("aria-setsize", String(items.length));
       one.setAttribute("aria-posinset", String(from + at + 1));
     });
     above.style.height = `${from * height}px`;
     below.style.height = `${(items.length - to) * height}px`;
-    const focused = element.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
-    fill(element, from ? above : null, rows, to < items.length ? below : null);
+    place([...(from ? [above] : []), ...rows, ...(to < items.length ? [below] : [])]);
+    if (!force) return;
     if (focused) [...element.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus({ preventScroll: true });
     const real = rows[0]?.getBoundingClientRect().height;
     if (items.length > FEW && real && Math.abs(real - height) > 1) {
       height = real;
       render(true);
     }
+  }
+
+  /** Makes these the children: those that stay are not touched, so the browser lays out only what is new. */
+  function place(children: HTMLElement[]): void {
+    const wanted = new Set<Element>(children);
+    for (const child of [...element.children]) if (!wanted.has(child)) child.remove();
+    children.forEach((child, at) => {
+      if (element.children[at] !== child) element.insertBefore(child, element.children[at] ?? null);
+    });
   }
 
   scroller.addEventListener("scroll", () => render(false), { signal, passive: true });
