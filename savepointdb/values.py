@@ -233,11 +233,12 @@ class CallerTables(LocalTables):
     def of(cls, statement: str, caller: FrameType) -> CallerTables:
         """Return the frames among the variables of a function whose names are in a statement."""
         names, code = set(_NAME.findall(statement)), caller.f_code
-        # Before Python 3.13 a function whose `f_locals` were read keeps all that its variables had, until it returns.
+        # Before Python 3.13 a function whose `f_locals` were read keeps all that its variables had, until it returns; since then the
+        # keys of these are a list.
         has_locals = names & {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
         is_function = code.co_flags & CO_OPTIMIZED
         scopes = (caller.f_locals if has_locals or not is_function else {}, caller.f_globals)
-        variables = {name: scope[name] for scope in reversed(scopes) for name in names & scope.keys()}
+        variables = {name: scope[name] for scope in reversed(scopes) for name in names.intersection(scope)}
         return cls({name: value for name, value in variables.items() if _is_frame(value)})
 
     def frame(self, name: str) -> CatalogTable | None:

@@ -34,7 +34,7 @@ from service.doors.cli.parser import (
 from service.tasks.registry import CLI, OTHERS, TASKS, tasks_at
 
 # `service.doors.cli.output` and `service.tasks.check.findings` have the same codes, and import Arrow.
-_FAILED, _UNREADABLE, _INTERRUPTED = 1, 3, 130
+_FAILED, _UNREADABLE, _INTERRUPTED, _SIGNALLED = 1, 3, 130, 128
 _SHELL = "shell"
 # What they answer is out before they could find that it was wrong: they end by SIGBUS.
 _ENDLESS = {"demo", "mcp", "serve", _SHELL}
@@ -73,17 +73,35 @@ def run() -> NoReturn:
     ends = options.command not in _ENDLESS
     if ends:
         import_module("readers").survive_lost_pages()
+    asked: list[int] = []
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if ends:
+            _end_as_by_ctrl_c(asked)
         code = _ended(command, options)
         if ends:
             code = _unharmed(code, options)
     except KeyboardInterrupt:
         code = _INTERRUPTED
+    if asked:
+        code = _SIGNALLED + asked[0]
     signal.signal(signal.SIGINT, _interrupted)
     # Exit handlers close the engines; os._exit does not call them.
     atexit._run_exitfuncs()
     _end(code)
+
+
+def _end_as_by_ctrl_c(asked: list[int]) -> None:
+    """Let a command that is asked to end remove what it has begun, as Ctrl-C does; `asked` gets the signal."""
+
+    def end(number: int, _: object) -> NoReturn:
+        asked.append(number)
+        signal.signal(number, signal.SIG_DFL)  # at once, when asked again
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one
+            signal.signal(number, end)
 
 
 def _end(code: int) -> NoReturn:

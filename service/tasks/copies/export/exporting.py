@@ -148,8 +148,7 @@ def run(request: ExportRequest, context: Context) -> Exported:
     load_machine()
     with write_errors():
         destination = destination_of(request.to, [database for database, _ in sources], context.storage)
-        with destination.locked():
-            export = _Export(request, context, destination)
+        with destination.locked(), closing(_Export(request, context, destination)) as export:
             context.progress(export.progress)
             exported = [export.one(*source, is_last=source is sources[-1]) for source in sources]
     for note in export.notes:
@@ -209,6 +208,10 @@ class _Export:
         self._scanned: list[TableJob] = []
         self._done = 0
         self._started = monotonic()
+
+    def close(self) -> None:
+        """Release what the layout holds."""
+        self._layout.close()
 
     def progress(self) -> str:
         """Return how far it is, as a line."""

@@ -69,6 +69,9 @@ class IcebergTables(HistoryLayout):
         self._catalog = _opened(destination, catalog)
         self._location = f"file://{destination.url}" if isinstance(destination, Folder) else destination.url
 
+    def close(self) -> None:
+        self._catalog.close()
+
     def conversion(self, savepoint: ExportedSavepoint, table: ChosenTable) -> Conversion:
         wanted = self._rules.schema(table.table.schema)
         with _asked():

@@ -48,6 +48,9 @@ class Layout(ABC):
         self._destination = destination
         self._rules = rules
 
+    def close(self) -> None:  # noqa: B027  # most hold nothing
+        """Release what it holds."""
+
     def conversion(self, savepoint: ExportedSavepoint, table: ChosenTable) -> Conversion:
         """Return how rows of a table are converted.
 

@@ -320,7 +320,7 @@ def _toml_tables(text: str, place: str) -> Iterator[tuple[str, Mapping[str, Any]
     try:
         document = _document(text)
     # Deeply nested arrays exhaust the stack of the parser.
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidRulesError(f"{place}: expected TOML: {error}") from error
     tables = document.pop("rule", [])
     if document:
@@ -334,7 +334,7 @@ def _toml_tables(text: str, place: str) -> Iterator[tuple[str, Mapping[str, Any]
 
 def _document(text: str) -> dict[str, Any]:
     if _LONG_KEY.search(text):
-        raise tomllib.TOMLDecodeError("a name has more than 64 parts")
+        raise ValueError("a name has more than 64 parts")
     return tomllib.loads(text)
 
 
@@ -372,7 +372,7 @@ def _value(text: str) -> Any:
     """Return a value of TOML, or the text itself if it is none."""
     try:
         found = _document(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return text
     # A text of several lines could bring more keys than one.
     return found["value"] if found.keys() == {"value"} else text

@@ -513,6 +513,24 @@ def test_serve_logs_savepoints_that_cannot_be_read(broken_neighbour: Path) -> No
     assert "chk-2" in said
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=str
+)
+def test_a_write_that_is_asked_to_end_leaves_no_target(
+    sent: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    target = tmp_path / "new"
+    write = command("write", NATIVE, "UPDATE aggregate__count SET value = value + 1", "--to", str(target))
+    with subprocess.Popen(write, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        while running.poll() is None and not target.exists():
+            pass
+        running.send_signal(sent)
+        _, told = running.communicate(timeout=PATIENCE_S)
+
+    assert (running.returncode, told, target.exists()) == (code, "", False)
+
+
 def answered(address: str) -> httpx.Response | None:
     """The answer of a service, if it listens."""
     try:
