@@ -39,6 +39,7 @@ from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
 from service.query.sql.plan import Plan, ReadStatement, TableReference
 from service.query.sql.planner import plan
+from tests.support.waiting import wait_until
 
 ROWS = 1000
 
@@ -133,7 +134,8 @@ def ours() -> set[str]:
 def no_thread_is_left() -> Iterator[None]:
     before = ours()
     yield
-    assert ours() - before == set()
+    # The thread of a query that was closed may have its last steps before it.
+    wait_until(lambda: ours() <= before)
 
 
 def test_count_asks_for_the_cheapest_column(read: Any) -> None:
