@@ -61,7 +61,7 @@ from catalog.database import Database
 from catalog.errors import NotAKeyError
 from catalog.statetables import StatesTable, timer_service_of
 from catalog.table import Table
-from readers import ROW_KIND, ReaderError, State, conform, json_text
+from readers import ROW_KIND, ReaderError, State, conform, json_text, sql_type
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?|[+-]?inf(inity)?|nan", re.ASCII | re.IGNORECASE)
@@ -414,7 +414,7 @@ def _member(value: Any, data_type: pa.DataType) -> Any:
 
 
 def _named(data_type: pa.DataType) -> str:
-    name = "text" if pa.types.is_string(data_type) else str(data_type)
+    name = "text" if pa.types.is_string(data_type) else sql_type(data_type)
     return f"a value of type {name}"
 
 

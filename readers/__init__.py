@@ -138,7 +138,7 @@ if TYPE_CHECKING:
     from readers.rows import conform, is_keyed, merged_type
     from readers.samples import Stages, ValueSample, sample_of
     from readers.savepoint import Savepoint
-    from readers.schemas import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, schema_of
+    from readers.schemas import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, schema_of, sql_type
     from readers.serializers.avro import AvroSerializer
     from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
     from readers.serializers.containers import (

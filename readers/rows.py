@@ -34,7 +34,7 @@ from readers.decode.columns import Outlier, Path
 from readers.decode.decoder import Batch, Page
 from readers.errors import CorruptDataError
 from readers.formats.entry import WHOLE_MAP, Entry, StateKind, column_type
-from readers.schemas import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED
+from readers.schemas import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, sql_type
 from readers.serializers.operators import TtlSerializer, UnshownSerializer
 
 _INDEX = pa.int32()
@@ -232,7 +232,7 @@ def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.null_count == len(array):
         return pa.nulls(len(array), target)
     if _kind(array.type) != _kind(target):
-        raise CorruptDataError(f"expected values of type {target}, found {array.type}")
+        raise CorruptDataError(f"expected values of type {sql_type(target)}, found {sql_type(array.type)}")
     if pa.types.is_struct(target):
         have = {field.name: index for index, field in enumerate(array.type)}
         children = [

@@ -15,12 +15,13 @@ import pyarrow as pa
 from catalog import Database, KeyedState, NoSuchColumnError, NotAKeyError, key_of, keyed_states
 from catalog.savepointtables import TIMERS_NAME
 from catalog.table import Table as CatalogTable
+from readers import sql_type
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Stream
 from savepointdb.values import ROWS_SHOWN, CallerTables, Shown, html_list, rows_of, to_pandas, to_polars
 from service.base.errors import InvalidRequestError, QueryError
 from service.query.encode import counted, printable, size_text
-from service.query.encode.formats import Column, sql_type
+from service.query.encode.formats import Column
 from service.query.engines.registry import AUTO
 from service.query.running.request import QueryRequest
 from service.query.sql.text import condition_of, quoted

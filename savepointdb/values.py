@@ -40,7 +40,7 @@ import pyarrow as pa
 from catalog import Database, Predicate, Scan, Split
 from catalog import Table as CatalogTable
 from catalog.scan import ANYTHING, ScanCounter
-from readers import json_text
+from readers import json_text, sql_type
 from savepointdb.errors import MissingPackageError
 from service.base.errors import InvalidQueryError
 from service.query.encode import (
@@ -53,7 +53,7 @@ from service.query.encode import (
     table_lines,
     text_rows,
 )
-from service.query.encode.formats import Column, is_number, plain, plain_type, sql_type
+from service.query.encode.formats import Column, is_number, plain, plain_type
 from service.tasks.write.localfiles import LocalTables, column_names
 
 if TYPE_CHECKING:

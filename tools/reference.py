@@ -30,14 +30,13 @@ import savepointdb
 from catalog import Catalog
 from catalog.facts import FILES, OPERATORS, REQUIRED_CLASSES, RESTORE_CHECK, STATE_META
 from catalog.xray import XRAY, XRAY_KEYS, XRAY_LARGEST, XRAY_ORPHAN_TIMERS
-from readers import SOURCE_OFFSETS
+from readers import SOURCE_OFFSETS, sql_type
 from service.base.errors import QueryError, translated_codes
 from service.base.settings import ENVIRONMENT_PREFIX, SETTINGS, Settings
 from service.cli import parser_of
 from service.doors.app import create_app
 from service.doors.cli.shell.dotcommands import COMMANDS
 from service.doors.mcp.tools import TOOLS
-from service.query.encode.formats import sql_type
 from service.query.engines.registry import ENGINES
 from service.tasks.registry import CLI, DOORS, HTTP, MCP, OTHERS, PYTHON, TASKS, RegisteredTask, tasks_at
 from service.tasks.time.test.rules import standard_rules

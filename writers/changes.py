@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from readers import KEY_GROUP, OUT_OF_RANGE, ROW, UNDECODED
+from readers import KEY_GROUP, OUT_OF_RANGE, ROW, UNDECODED, sql_type
 from writers.encode.fitting import fitted, identities
 from writers.errors import RefusedEditError
 
@@ -385,7 +385,7 @@ def _replaced(
     index = old.type.get_field_index(path[depth]) if pa.types.is_struct(old.type) else -1
     if index < 0:
         raise RefusedEditError(
-            f"expected a column with the field {'.'.join(path[: depth + 1])}, found {old.type}"
+            f"expected a column with the field {'.'.join(path[: depth + 1])}, found {sql_type(old.type)}"
         )
     # `flatten` makes the fields of a struct null where it is null: one that gets a field has only that.
     children = old.flatten()

@@ -38,6 +38,7 @@ from catalog.masks.permutation import (
     pseudonyms_of_integers,
     pseudonyms_of_texts,
 )
+from readers import sql_type
 
 _TEXT = re.compile(r"\s*([a-z]+(?:-[a-z]+)?)\s*(?:\((.*)\))?\s*\Z", re.DOTALL)
 _KEY_BYTES = 16
@@ -278,7 +279,7 @@ def check_fits(rule: Rule, data_type: pa.DataType, place: str) -> None:
     """
     if not rule.fits(data_type):
         raise UnmaskableValueError(
-            f"expected values that {rule.text} can mask, found {data_type} in {place}; {_ADVICE}"
+            f"expected values that {rule.text} can mask, found {sql_type(data_type)} in {place}; {_ADVICE}"
         )
 
 

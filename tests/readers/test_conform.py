@@ -31,5 +31,5 @@ def test_slices_of_maps_get_the_fields_of_the_other_type():
 
 @pytest.mark.parametrize("target", [pa.string(), pa.int64(), pa.list_(pa.int64()), MORE])
 def test_bytes_are_never_taken_for_values(target: pa.DataType):
-    with pytest.raises(CorruptDataError, match=r"expected values of type .*, found binary"):
+    with pytest.raises(CorruptDataError, match=r"expected values of type .*, found BLOB"):
         conform(pa.array([b"1"]), target)

@@ -141,7 +141,7 @@ def test_a_field_of_a_named_row_keeps_the_names_of_stateinfo() -> None:
         (RenamedField(("id",), "name"), "expected a new name, found a field name in com.acme.Order"),
         (RenamedField(("price",), "cost"), r"expected a field of com.acme.Order \(address, id, name\)"),
         (AddedField(("id",), LONG, pa.scalar(1)), "expected a new name, found a field id"),
-        (AddedField(("address", "x"), INT, pa.scalar("a")), "expected a value of type int32, found 'a'"),
+        (AddedField(("address", "x"), INT, pa.scalar("a")), "expected a value of type INTEGER, found 'a'"),
         (DroppedField(("name", "x")), "expected a POJO, Row or Tuple, found String"),
         (ExpiringValue(None), "expected a state with TTL, found one without"),
         (RetypedField(("name",), ADDRESS), "expected a record to make com.acme.Address of, found String"),
@@ -187,10 +187,10 @@ def test_a_field_becomes_another_type() -> None:
 
 def test_a_value_that_does_not_fit_is_an_error_that_names_it() -> None:
     with pytest.raises(
-        UnencodableValueError, match=r"row 1, value: expected a value of type int32, found 2147483648"
+        UnencodableValueError, match=r"row 1, value: expected a value of type INTEGER, found 2147483648"
     ):
         written(LONG, [1, 2**31], RetypedField((), INT))
-    with pytest.raises(UnencodableValueError, match=r"expected a value of type int64, found 1.5"):
+    with pytest.raises(UnencodableValueError, match=r"expected a value of type BIGINT, found 1.5"):
         written(DoubleSerializer(), [1.5], RetypedField((), LONG))
 
 

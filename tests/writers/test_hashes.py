@@ -157,7 +157,7 @@ def test_a_key_without_a_known_hash_code_is_refused(serializer: Serializer, key:
 
 
 def test_a_key_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(UnencodableValueError, match="row 1, key: expected a value of type int32"):
+    with pytest.raises(UnencodableValueError, match="row 1, key: expected a value of type INTEGER"):
         key_groups_of(IntSerializer(), pa.array([1, 1 << 40]), 128)
 
 

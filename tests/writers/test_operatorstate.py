@@ -257,7 +257,7 @@ def test_small_streams_have_names_of_their_own_and_large_ones_files(tmp_path: Pa
     [
         (LIST, removed((2, 0)), r"subtasks that have the state last-numbers \(0, 1\), found subtask 2"),
         (BROADCAST, removed((1, 0)), r"subtasks that have the state rules \(0\), found subtask 1"),
-        (LIST, updated(("value", "f1"), {(0, 1): "x"}), "expected a value of type int64, found 'x'"),
+        (LIST, updated(("value", "f1"), {(0, 1): "x"}), "expected a value of type BIGINT, found 'x'"),
         (LIST, updated(("value", "f1"), {(0, 1): None}), "value.f1: "),
         (LIST, updated(("value", "f2"), {(0, 1): 1}), "expected a column with the field value.f2"),
         (

@@ -48,6 +48,7 @@ from readers import (
     UnsupportedSerializerError,
     VoidNamespaceSerializer,
     is_keyed,
+    sql_type,
     state_meta_info,
     type_named,
 )
@@ -76,7 +77,7 @@ def type_of_column(name: str, data_type: pa.DataType) -> Serializer:
     text = _name(data_type)
     if text is None:
         raise UnencodableTypeError(
-            f"expected a column whose type Flink has, or the name of a type, found {data_type}",
+            f"expected a column whose type Flink has, or the name of a type, found {sql_type(data_type)}",
             breadcrumbs=(name,),
         )
     try:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import NO_COLUMN, Batch, Code, ColumnTree, Serializer, StatePart
+from readers import NO_COLUMN, Batch, Code, ColumnTree, Serializer, StatePart, sql_type
 from readers import instructions as op
 from writers.encode.fitting import fitted, refusals, same_entries, shown, value_program
 from writers.encode.machine import state
@@ -306,7 +306,7 @@ class Encoder:
             reason = next((why for where, why in self.refusals if where == path), "no column holds the bytes")
             return UnencodableTypeError(reason, breadcrumbs=path, row=row)
         text = columns.text(column) if column != NO_COLUMN else "a row"
-        type_ = str(self.tree.types[column]) if column != NO_COLUMN else "row"
+        type_ = sql_type(self.tree.types[column]) if column != NO_COLUMN else "row"
         message = state.MESSAGES[status].format(value=text, type=type_, detail=int(registers[state.DETAIL]))
         return UnencodableValueError(message, breadcrumbs=path, row=row)
 

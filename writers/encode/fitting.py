@@ -56,6 +56,7 @@ from readers import (
     Serializer,
     TtlSerializer,
     json_text,
+    sql_type,
 )
 from readers import instructions as op
 from writers.errors import UnencodableTypeError, UnencodableValueError
@@ -87,7 +88,7 @@ def fitted(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) -> pa.Ar
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=array.is_null())
     if pa.types.is_nested(target) or pa.types.is_nested(array.type):
         raise UnencodableTypeError(
-            f"expected a column of type {target}, found {array.type}", breadcrumbs=path
+            f"expected a column of type {sql_type(target)}, found {sql_type(array.type)}", breadcrumbs=path
         )
     return _cast(array, target, path)
 
@@ -165,13 +166,15 @@ def _cast(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) -> pa.Arr
             raise pa.ArrowInvalid("infinite")  # noqa: TRY301  # found below, like a value that Arrow refuses
     except pa.ArrowNotImplementedError as error:
         raise UnencodableTypeError(
-            f"expected a column of type {target}, found {array.type}", breadcrumbs=path
+            f"expected a column of type {sql_type(target)}, found {sql_type(array.type)}", breadcrumbs=path
         ) from error
     except pa.ArrowInvalid as error:
         row = _first_misfit(array, target)
         text = shown(array[row])
         raise UnencodableValueError(
-            f"expected a value of type {target}, found {text} ({array.type})", breadcrumbs=path, row=row
+            f"expected a value of type {sql_type(target)}, found {text} ({sql_type(array.type)})",
+            breadcrumbs=path,
+            row=row,
         ) from error
     return made
 

@@ -48,6 +48,7 @@ from readers import (
     load_le_i8,
     load_u1,
     shift_right,
+    sql_type,
     stack_memory,
     store_1,
     subroutine,
@@ -153,7 +154,7 @@ def texts_of(keys: pa.Array, part: tuple[str, ...] = ()) -> pa.Array:
     for name in part:
         kind = keys.type
         if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
-            raise RefusedEditError(f"expected a key with a field {name}, found one of type {kind}")
+            raise RefusedEditError(f"expected a key with a field {name}, found one of type {sql_type(kind)}")
         keys = pc.struct_field(keys, name)
     if pa.types.is_dictionary(keys.type):
         keys = keys.cast(keys.type.value_type)

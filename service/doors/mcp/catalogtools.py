@@ -10,6 +10,7 @@ import pyarrow as pa
 from anyio import to_thread
 
 from catalog import Catalog, Database, HistoryDatabase
+from readers import sql_type
 from service.base.errors import LimitExceededError
 from service.doors.http.api import databases
 from service.doors.mcp.calls import (
@@ -32,7 +33,6 @@ from service.doors.mcp.results import (
     table_text,
 )
 from service.query.encode import size_text, state_size_text
-from service.query.encode.formats import sql_type
 from service.query.sql.text import quoted, text_constant
 
 # A table of this size is counted in a second.

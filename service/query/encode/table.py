@@ -23,7 +23,8 @@ from itertools import chain, repeat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.query.encode.formats import Column, is_number, printable, sql_type, text_column
+from readers import sql_type
+from service.query.encode.formats import Column, is_number, printable, text_column
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000

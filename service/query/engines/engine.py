@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from catalog import CatalogError, Scan
 from catalog.references import SavepointReference
-from readers import ReaderError, TemporaryFolder
+from readers import ReaderError, TemporaryFolder, sql_type
 from service.base.errors import (
     EngineRefusesError,
     EngineUnavailableError,
@@ -32,7 +32,7 @@ from service.base.errors import (
     query_error_of,
 )
 from service.base.settings import Settings
-from service.query.encode.formats import Column, sql_type
+from service.query.encode.formats import Column
 from service.query.engines.parallel import SplitCount, read_splits
 from service.query.sql.plan import Comparison, Plan, UnreadFile, unread_files
 from service.query.sql.short import identifier

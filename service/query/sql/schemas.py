@@ -69,9 +69,8 @@ from catalog import (
 from catalog.aliases import AnySchema, Schema
 from catalog.history import earlier_than
 from catalog.table import FactsTable, TableOwner
-from readers import ReaderError, schema_of
+from readers import ReaderError, schema_of, sql_type
 from service.base.errors import InvalidQueryError, Position, query_error_of
-from service.query.encode.formats import sql_type
 from service.query.sql.plan import DIFFERENCES
 from service.query.sql.text import blanked, quoted, text_constant, tokens_of
 

@@ -54,7 +54,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 import catalog
 from catalog import NotAKeyError
-from readers import json_text
+from readers import json_text, sql_type
 from service.base.errors import (
     ForbiddenError,
     InvalidQueryError,
@@ -62,7 +62,6 @@ from service.base.errors import (
     Position,
     QuerySyntaxError,
 )
-from service.query.encode.formats import sql_type
 
 DIALECT = "duckdb"
 

@@ -17,9 +17,8 @@ from dataclasses import replace
 
 from catalog import Database
 from doctor import DROPPED, Change, CheckReport, Mend, OperatorVerdict, Severity, StateOutcome, StateVerdict
-from readers import Serializer, State, StateKind, is_keyed, type_named
+from readers import Serializer, State, StateKind, is_keyed, sql_type, type_named
 from service.query.encode import printable
-from service.query.encode.formats import sql_type
 from service.query.sql.text import quoted
 from service.tasks.check.findings import Script, findings_of, title_of
 from writers import (

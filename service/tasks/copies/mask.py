@@ -17,9 +17,8 @@ from catalog.masks.masks import Masks
 from catalog.masks.patterns import Path
 from catalog.savepointtables import SOURCE_OFFSETS_NAME, TIMERS_NAME
 from catalog.statetables import StatesTable, TableState
-from readers import SOURCE_OFFSETS, ReaderError, Selection, State, json_text, schema_of
+from readers import SOURCE_OFFSETS, ReaderError, Selection, State, json_text, schema_of, sql_type
 from service.query.encode import counted, printable, section_lines
-from service.query.encode.formats import sql_type
 from service.tasks.task import Context, Task, TaskRequest, option
 
 _SAMPLED_ROWS = 200

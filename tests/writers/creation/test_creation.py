@@ -345,7 +345,7 @@ def test_a_broadcast_key_that_comes_twice_is_refused() -> None:
         (
             [{"key": "a", "value": 1 << 62}],
             {"value": "Integer"},
-            "row 0, value: expected a value of type int32",
+            "row 0, value: expected a value of type INTEGER",
         ),
         ([{"key": "a", "value": "x"}], {"value": "Enum(A: X, Y)"}, "'x'"),
         ([{"key": [1], "value": 1}], {"key": "int[]"}, "whose hash code in Java is known"),

@@ -158,28 +158,28 @@ def test_columns_of_other_types_whose_values_fit() -> None:
 @pytest.mark.parametrize(
     ("serializer", "array", "message"),
     [
-        (INT, pa.array([1, 2**31]), "row 1, value: expected a value of type int32, found 2147483648 (int64)"),
+        (INT, pa.array([1, 2**31]), "row 1, value: expected a value of type INTEGER, found 2147483648 (BIGINT)"),
         (
             ListSerializer(INT),
             pa.array([[1], [2, 2**40]]),
-            "row 1, value[]: expected a value of type int32, found 1099511627776 (int64)",
+            "row 1, value[]: expected a value of type INTEGER, found 1099511627776 (BIGINT)",
         ),
-        (INT, pa.array([1.5]), "row 0, value: expected a value of type int32, found 1.5 (double)"),
+        (INT, pa.array([1.5]), "row 0, value: expected a value of type INTEGER, found 1.5 (DOUBLE)"),
         (
             serializer_named("Float"),
             pa.array([0.0, 1e300]),
-            "row 1, value: expected a value of type float, found 1e+300 (double)",
+            "row 1, value: expected a value of type FLOAT, found 1e+300 (DOUBLE)",
         ),
-        (LONG, pa.array([1, None]), "row 1, value: expected a value of type int64, found NULL, for which the serializer has no bytes"),
+        (LONG, pa.array([1, None]), "row 1, value: expected a value of type BIGINT, found NULL, for which the serializer has no bytes"),
         (
             ListSerializer(LONG),
             pa.array([None], pa.list_(pa.int64())),
-            "row 0, value: expected a value of type list<item: int64>, found NULL",
+            "row 0, value: expected a value of type BIGINT[], found NULL",
         ),
         (
             StringValueSerializer(),
             pa.array([None], pa.string()),
-            "row 0, value: expected a value of type string, found NULL",
+            "row 0, value: expected a value of type VARCHAR, found NULL",
         ),
         (CharSerializer(), pa.array(["a", "ab"]), "row 1, value: expected a value that the serializer can write, found 'ab'"),
         (CharSerializer(), pa.array(["😀"]), "row 0, value: expected a value that the serializer can write, found '😀'"),
@@ -195,7 +195,7 @@ def test_columns_of_other_types_whose_values_fit() -> None:
         (
             DecimalDataSerializer(decimal_type(5, 2)),
             pa.array([datetime.timedelta(0)], pa.duration("ms")),
-            "value: expected a column of type decimal128(5, 2), found duration[ms]",
+            "value: expected a column of type DECIMAL(5,2), found DURATION[MS]",
         ),
         (
             DateSerializer(),
@@ -212,7 +212,7 @@ def test_columns_of_other_types_whose_values_fit() -> None:
             pa.array([{"f0": 1, "__row_kind": "?"}]),
             "row 0, value.__row_kind: expected one of the constants",
         ),
-        (LONG, pa.array([[1]]), "value: expected a column of type int64, found list"),
+        (LONG, pa.array([[1]]), "value: expected a column of type BIGINT, found BIGINT[]"),
         (RowSerializer((LONG,)), pa.array([{"g": 1}]), "value: expected the fields f0, __row_kind, found g"),
     ],
 )  # fmt: skip

@@ -216,7 +216,7 @@ def test_a_renamed_state_is_copied_as_bytes(alter: Alter, tmp_path: Path) -> Non
             "map",
             StateAlteration(types=(RetypedField((), LONG),)),
             UnencodableValueError,
-            "expected a value of type int64, found 'text-0'",
+            "expected a value of type BIGINT, found 'text-0'",
         ),
         (
             "aggregating",

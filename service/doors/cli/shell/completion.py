@@ -25,14 +25,13 @@ from prompt_toolkit.document import Document
 
 from catalog import Catalog, CatalogError
 from catalog.table import Table
-from readers import ReaderError
+from readers import ReaderError, sql_type
 from service.doors.cli.parser import takes_path
 from service.doors.cli.shell.console import Console
 from service.doors.cli.shell.dotcommands import COMMANDS
 from service.doors.cli.shell.statements import command_of, statements_of
 from service.doors.cli.shell.taskcommands import parser_of
 from service.query.encode import printable
-from service.query.encode.formats import sql_type
 from service.query.sql.schemas import (
     INFORMATION_SCHEMA,
     as_identifier,

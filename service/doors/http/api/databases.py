@@ -15,12 +15,11 @@ from starlette.status import HTTP_201_CREATED
 
 from catalog import Database, KeyedState, NotAKeyError, Table, keyed_states, unread_operators
 from catalog.aliases import DatabaseSchema, Schema
-from readers import Location, ReaderError, given_location
+from readers import Location, ReaderError, given_location, sql_type
 from service.base.errors import ForbiddenError, InvalidRequestError, query_error_of
 from service.doors.http.api.state import State, Visible
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import FAILURES
-from service.query.encode.formats import sql_type
 from service.query.running.request import sendable
 from service.query.sql.schemas import schema_called
 from service.tasks.lookup.statements import any_key, condition_of_key, rows_of_key

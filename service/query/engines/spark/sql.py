@@ -16,8 +16,8 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
+from readers import sql_type
 from service.base.errors import InvalidQueryError, NotOnSparkError
-from service.query.encode.formats import sql_type
 from service.query.engines.spark.expressions import aggregates, casts, conditions, terms, texts
 from service.query.engines.spark.expressions.aggregates import AVERAGE, has_aggregate, has_map, is_narrow
 from service.query.engines.spark.expressions.conditions import ordered, truth

@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from readers import sql_type
 from service.query.encode import FORMATS, SPREADSHEET_CSV, json_rows, size_text, table_lines, value_lines
-from service.query.encode.formats import JSON_TEXT, Column, json_column, sql_type, text_column
+from service.query.encode.formats import JSON_TEXT, Column, json_column, text_column
 from service.query.running.request import QueryRequest
 from tests.support.examples import examples
 

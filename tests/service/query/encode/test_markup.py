@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from readers import sql_type
 from service.query.encode import html_lines, markdown_lines, printable
-from service.query.encode.formats import Column, sql_type
+from service.query.encode.formats import Column
 from tests.support.examples import examples
 
 MARKS = st.text(alphabet="_*`~[]()<>&|\\!a1 -:#$\n\"'", max_size=12)

@@ -130,7 +130,7 @@ def test_an_operator_has_other_key_groups_and_subtasks(write: Write, tmp_path: P
         ),
         (
             "ALTER TABLE kinds__map ALTER COLUMN value TYPE INT",
-            "expected a value of type int32, found 'text-0'",
+            "expected a value of type INTEGER, found 'text-0'",
         ),
         ("ALTER TABLE types__v_map ALTER COLUMN value TYPE 'Kryo'", "expected a type of SQL such as BIGINT"),
         (

@@ -100,7 +100,7 @@ def test_offsets_change_by_the_splits_of_a_source(tmp_path: Path) -> None:
             "UPDATE broadcast__rules SET map_key = NULL WHERE map_key = 'k1'",
             "map_key k1, _subtask 0, map_key: expected a value, found NULL",
         ),
-        ("UPDATE broadcast__rules SET value.f0 = 3000000000", "expected a value of type int32"),
+        ("UPDATE broadcast__rules SET value.f0 = 3000000000", "expected a value of type INTEGER"),
         ('UPDATE "events__last-numbers" SET _subtask = 1', "_subtask of events__last-numbers cannot be set"),
     ],
 )

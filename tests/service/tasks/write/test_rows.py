@@ -325,21 +325,21 @@ def test_elements_and_broadcast_entries_change(write: WriteCommand) -> None:
         ("UPDATE kinds__aggregating SET value.f7 = 1", "value of kinds__aggregating has no field 'f7'"),
         (
             "UPDATE kinds__value SET value = 'x' WHERE key = 'k3'",
-            "key k3, value: expected a value of type int64, found 'x'",
+            "key k3, value: expected a value of type BIGINT, found 'x'",
         ),
         (
             "UPDATE kinds__reducing SET value = CASE key WHEN 'k2' THEN 1e19 ELSE 1 END",
-            "key k2, value: expected a value of type int64, found 1e+19 (double)",
+            "key k2, value: expected a value of type BIGINT, found 1e+19 (DOUBLE)",
         ),
         (
             "INSERT INTO kinds__reducing SELECT 'new' || range, 10::HUGEINT ** (16 + range) FROM range(5)",
-            "key new3, value: expected a value of type int64, found",
+            "key new3, value: expected a value of type BIGINT, found",
         ),
         (
             'UPDATE "events__last-numbers" SET value.f1 = 1e20 WHERE list_index = 1 AND _subtask = 1',
-            "list_index 1, _subtask 1, value.f1: expected a value of type int64, found 1e+20 (double)",
+            "list_index 1, _subtask 1, value.f1: expected a value of type BIGINT, found 1e+20 (DOUBLE)",
         ),
-        ("UPDATE kinds__value SET value = 0.5", "expected a value of type int64"),
+        ("UPDATE kinds__value SET value = 0.5", "expected a value of type BIGINT"),
         ("UPDATE kinds__value SET value = 1, value = 2", "value and value"),
         (
             "UPDATE kinds__value SET value = 1 FROM kinds__map m WHERE m.key = kinds__value.key",

@@ -126,7 +126,7 @@ def test_a_time_that_the_column_cannot_hold_is_refused_with_the_time(
         f"CREATE TABLE a__new WITH (value_type = 'LocalDateTime') AS SELECT 'k' AS key, {time} AS value",
     )
     for script in scripts:
-        with pytest.raises(savepointdb.QueryError, match="expected a value of type timestamp") as refused:
+        with pytest.raises(savepointdb.QueryError, match="expected a value of type TIMESTAMP") as refused:
             connection.write(tmp_path / "new", script)
 
         assert shown in str(refused.value)

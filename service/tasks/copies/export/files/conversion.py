@@ -29,7 +29,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readers import ValueOutOfRangeError, json_text
+from readers import ValueOutOfRangeError, json_text, sql_type
 
 PARQUET, ICEBERG, DELTA = "parquet", "iceberg", "delta"
 FORMATS = (PARQUET, ICEBERG, DELTA)
@@ -79,7 +79,9 @@ class TypeRules:
         for test, convert in _TYPES:
             if test(arrow_type):
                 return convert(self, arrow_type)
-        raise UnexportableTypeError(f"expected a type that {self.format} can hold, found {arrow_type}")
+        raise UnexportableTypeError(
+            f"expected a type that {self.format} can hold, found {sql_type(arrow_type)}"
+        )
 
     @property
     def is_plain(self) -> bool:
