@@ -71,14 +71,17 @@ def _sip_round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
 
 
 @subroutine
+def _sip_taken(v0: int, v1: int, v2: int, v3: int, word: int) -> tuple[int, int, int, int]:
+    """Return the state behind a word."""
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3 ^ word)
+    return v0 ^ word, v1, v2, v3
+
+
+@subroutine
 def _sip_begun(k0: int, k1: int, tweak: int) -> tuple[int, int, int, int]:
     """Return the state behind the first word, a tweak."""
-    v0 = k0 ^ _SIP_0
-    v1 = k1 ^ _SIP_1
-    v2 = k0 ^ _SIP_2
-    v3 = k1 ^ _SIP_3 ^ tweak
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    return v0 ^ tweak, v1, v2, v3
+    v0, v1, v2, v3 = _sip_taken(k0 ^ _SIP_0, k1 ^ _SIP_1, k0 ^ _SIP_2, k1 ^ _SIP_3, tweak)
+    return v0, v1, v2, v3
 
 
 @subroutine
@@ -103,12 +106,8 @@ def _sip(k0: int, k1: int, tweak: int, numbers: int, start: int, end: int, bits:
             word = (word << bits) | load_le_i8(numbers, index * 8)
             used += bits
             index += 1
-        v3 ^= word
-        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-        v0 ^= word
-    v3 ^= end - start
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0 ^= end - start
+        v0, v1, v2, v3 = _sip_taken(v0, v1, v2, v3, word)
+    v0, v1, v2, v3 = _sip_taken(v0, v1, v2, v3, end - start)
     found: int = _sip_ended(v0, v1, v2, v3)
     return found
 
@@ -129,9 +128,7 @@ def _spread(seed: int, number: int) -> int:
 def _one_number(k0: int, k1: int, tweak: int, number: int) -> int:
     """Return a number of 63 bits from SipHash 1-3 of two words."""
     v0, v1, v2, v3 = _sip_begun(k0, k1, tweak)
-    v3 ^= number
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0 ^= number
+    v0, v1, v2, v3 = _sip_taken(v0, v1, v2, v3, number)
     found: int = _sip_ended(v0, v1, v2, v3) & _POSITIVE
     return found
 
@@ -491,15 +488,12 @@ def _two_hashes(k0: int, k1: int, data: int, begin: int, end: int) -> tuple[int,
             word = 0
             for last in range(position, end):
                 word = (word << 8) | load_u1(data, last)
-        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3 ^ word)
-        w0, w1, w2, w3 = _sip_round(w0, w1, w2, w3 ^ word)
-        v0 ^= word
-        w0 ^= word
+        v0, v1, v2, v3 = _sip_taken(v0, v1, v2, v3, word)
+        w0, w1, w2, w3 = _sip_taken(w0, w1, w2, w3, word)
         position += 8
-    length = end - begin
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3 ^ length)
-    w0, w1, w2, w3 = _sip_round(w0, w1, w2, w3 ^ length)
-    return _sip_ended(v0 ^ length, v1, v2, v3), _sip_ended(w0 ^ length, w1, w2, w3)
+    v0, v1, v2, v3 = _sip_taken(v0, v1, v2, v3, end - begin)
+    w0, w1, w2, w3 = _sip_taken(w0, w1, w2, w3, end - begin)
+    return _sip_ended(v0, v1, v2, v3), _sip_ended(w0, w1, w2, w3)
 
 
 @subroutine
