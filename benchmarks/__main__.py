@@ -286,21 +286,8 @@ def _export(savepoint: Path) -> Callable[[], int]:
     return once
 
 
-def _sample(savepoint: Path) -> Callable[[], int]:
-    """Return a measurement of a new savepoint with one key in a hundred, in all states; its rows are its entries."""
-
-    def once() -> int:
-        with (
-            tempfile.TemporaryDirectory(dir=savepoint.parent) as folder,
-            savepointdb.connect(savepoint) as source,
-        ):
-            return sum(one.entries for one in source.sample(Path(folder, "new"), 0.01).states)
-
-    return once
-
-
-def _write(script: str) -> Callable[[Path], Callable[[], int]]:
-    """Return a measurement of a new savepoint by a script, read back and checked."""
+def _made(make: Callable[[savepointdb.Connection, Path], int]) -> Callable[[Path], Callable[[], int]]:
+    """Return a measurement of a new savepoint, written, read back and checked; `make` returns its rows."""
 
     def prepare(savepoint: Path) -> Callable[[], int]:
         def once() -> int:
@@ -308,7 +295,7 @@ def _write(script: str) -> Callable[[Path], Callable[[], int]]:
                 tempfile.TemporaryDirectory(dir=savepoint.parent) as folder,
                 savepointdb.connect(savepoint) as source,
             ):
-                return source.write(Path(folder, "new"), script).rows
+                return make(source, Path(folder, "new"))
 
         return once
 
@@ -366,9 +353,21 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] =
         for column, rule in _MASKS
     },
     "everything to Parquet": (_export, True, EXPORT_RUNS),
-    "sample of 1 % of the keys, written": (_sample, True, RUNS),
-    "DELETE KEY, written": (_write("DELETE KEY 'key_662'"), False, RUNS),
-    "RENAME KEY, written": (_write("RENAME KEY 'key_662' TO 'another'"), False, RUNS),
+    "sample of 1 % of the keys, written": (
+        _made(lambda source, new: sum(one.entries for one in source.sample(new, 0.01).states)),
+        True,
+        RUNS,
+    ),
+    "DELETE KEY, written": (
+        _made(lambda source, new: source.write(new, "DELETE KEY 'key_662'").rows),
+        False,
+        RUNS,
+    ),
+    "RENAME KEY, written": (
+        _made(lambda source, new: source.write(new, "RENAME KEY 'key_662' TO 'another'").rows),
+        False,
+        RUNS,
+    ),
     "SQL: one key": (_query("SELECT value FROM aggregate__count WHERE key = 'key_662'"), False, LOOKUP_RUNS),
     f"SQL: one key in {_CHECKPOINTS} checkpoints": (_history, False, LOOKUP_RUNS),
     "SQL: StateMeta": (_query("SELECT * FROM StateMeta"), False, LOOKUP_RUNS),
