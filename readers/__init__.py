@@ -32,7 +32,7 @@ In reading order:
     cursor.py        reads numbers and text from bytes, with checks
     javaio.py        Java's object streams
     jsontext.py      columns as JSON text, times as text
-    schemas.py       names of columns that hold no value; schemas from columns as SQL writes them
+    schemas.py       names of columns that hold no value; SQL names of types, and schemas from them
     latenames.py     names of a face, loaded when they are first used
     errors.py        what can go wrong
 """

@@ -13,7 +13,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import NoReturn
 
@@ -77,10 +77,11 @@ def run() -> NoReturn:
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if ends:
-            _end_as_by_ctrl_c(asked)
-        code = _ended(command, options)
-        if ends:
+            with _ending_as_by_ctrl_c(asked):
+                code = _ended(command, options)
             code = _unharmed(code, options)
+        else:
+            code = _ended(command, options)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     if asked:
@@ -91,7 +92,8 @@ def run() -> NoReturn:
     _end(code)
 
 
-def _end_as_by_ctrl_c(asked: list[int]) -> None:
+@contextlib.contextmanager
+def _ending_as_by_ctrl_c(asked: list[int]) -> Iterator[None]:
     """Let a command that is asked to end remove what it has begun, as Ctrl-C does; `asked` gets the signal."""
 
     def end(number: int, _: object) -> NoReturn:
@@ -99,9 +101,15 @@ def _end_as_by_ctrl_c(asked: list[int]) -> None:
         signal.signal(number, signal.SIG_DFL)  # at once, when asked again
         raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one
-            signal.signal(number, end)
+    # Those that nobody handles or ignores: nohup ignores one.
+    free = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+    for number in free:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in free:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _end(code: int) -> NoReturn:

@@ -426,6 +426,10 @@ class ExpiringValue(TypeChange):
         return Evolved(expiring, convert)
 
 
+_FieldNames = dict[str, "tuple[str, _FieldNames]"]
+"""Fields by their names now: the name before, and the fields below."""
+
+
 def replaces_values(changes: Sequence[TypeChange]) -> bool:
     """Return whether fields have other values after changes that lead back to the type before.
 
@@ -443,10 +447,6 @@ def replaces_values(changes: Sequence[TypeChange]) -> bool:
             old = change.path[-1]
             record[change.name] = record.pop(old, (old, {}))
     return _are_renamed(fields)
-
-
-_FieldNames = dict[str, "tuple[str, _FieldNames]"]
-"""Fields by their names now: the name before, and the fields below."""
 
 
 def _are_renamed(fields: _FieldNames) -> bool:

@@ -511,7 +511,7 @@ def _check_place(path: Path) -> None:
             path=str(path),
         )
     for above in Path(os.path.realpath(path)).parents:
-        is_finished = (above / METADATA_FILE_NAME).is_file()
+        is_finished = os.path.isfile(above / METADATA_FILE_NAME)
         if is_finished or os.path.lexists(above / UNFINISHED):
             raise TargetError(inside_of(str(above), is_finished=is_finished), path=str(path))
 
