@@ -35,6 +35,7 @@ that cannot be read, or is removed while it is read, is left out, and `Scan.inco
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -255,7 +256,8 @@ class HistoryDatabase(TableOwner):
 
     def databases_for(self, table: Table, predicate: Predicate) -> tuple[Database, ...]:
         """Return the checkpoints of which a scan of one of its tables may read rows."""
-        return self.table(table.name).databases_for(predicate)
+        found = table if isinstance(table, JobTable) else self.table(table.name)
+        return found.databases_for(predicate)
 
     def _kept(self, members: tuple[Member, ...], unread: tuple[ReaderError, ...]) -> HistoryTable:
         """Return the table of these checkpoints, the same as before where nothing has changed: its columns are known then."""
@@ -387,8 +389,16 @@ def left_out(database: str, error: ReaderError, checkpoint: SavepointReference) 
     )
 
 
+class JobTable(Table):
+    """A table over checkpoints of a job."""
+
+    @abstractmethod
+    def databases_for(self, predicate: Predicate) -> tuple[Database, ...]:
+        """Return the checkpoints that may have wanted rows."""
+
+
 @dataclass(eq=False)
-class HistoryTable(Table):
+class HistoryTable(JobTable):
     """One table in all checkpoints of a job.
 
     Attributes:
@@ -415,23 +425,24 @@ class HistoryTable(Table):
         return sum(member.table.size_bytes for member in self.members)
 
     def databases_for(self, predicate: Predicate) -> tuple[Database, ...]:
-        """Return the checkpoints that may have wanted rows."""
-        return tuple(member.database for member in self.members if _is_wanted(member, predicate))
+        return tuple(member.database for member in self.members if is_wanted(member, predicate))
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         splits: list[Split] = []
         uses: list[CacheUse] = []
         unread = list(self.unread)
         for member in self.members:
-            if not _is_wanted(member, predicate):
+            if not is_wanted(member, predicate):
                 continue
             try:
-                scan = member.table.plan(self._own(member.table, predicate), allow_partial=allow_partial)
+                scan = member.table.plan(
+                    conditions_of(member.table, predicate, self.schema), allow_partial=allow_partial
+                )
             except ReaderError as error:
                 unread.append(left_out(member.database.name, error, member.database.reference))
                 continue
             unread += scan.unread
-            outputs = self._outputs(member)
+            outputs = outputs_of(member, self.schema)
             splits += (
                 HistorySplit(
                     origin=split,
@@ -447,27 +458,36 @@ class HistoryTable(Table):
                 uses.append(scan.cache_use)
         return Scan(schema=self.schema, splits=tuple(splits), cache_use=_together(uses), unread=tuple(unread))
 
-    def _own(self, table: Table, predicate: Predicate) -> Predicate:
-        """Return the conditions on columns that have the same values in the table of a checkpoint."""
-        own = table.schema
-        return Predicate(
-            {
-                name: values
-                for name, values in predicate.values.items()
-                if name not in _OWN.names
-                and name in own.names
-                and _is_kept(own.field(name).type, self.schema.field(name).type)
-            }
-        )
 
-    def _outputs(self, member: Member) -> tuple[Output, ...]:
-        facts, own = member.facts, member.table.schema
-        return tuple(
-            Output(column.name, column.type, constant=facts[column.name])
-            if column.name in facts
-            else _output(column, own)
-            for column in self.schema
-        )
+def conditions_of(table: Table, predicate: Predicate, shown: pa.Schema) -> Predicate:
+    """Return the conditions on columns that have the same values in the table of a checkpoint.
+
+    Args:
+        table: of the checkpoint.
+        predicate: the conditions on columns of the history.
+        shown: those columns.
+    """
+    known = table.schema
+    return Predicate(
+        {
+            name: values
+            for name, values in predicate.values.items()
+            if name not in _OWN.names
+            and name in known.names
+            and _is_kept(known.field(name).type, shown.field(name).type)
+        }
+    )
+
+
+def outputs_of(member: Member, shown: pa.Schema) -> tuple[Output, ...]:
+    """Return where the columns of a history come from in the table of a checkpoint."""
+    facts, known = member.facts, member.table.schema
+    return tuple(
+        Output(column.name, column.type, constant=facts[column.name])
+        if column.name in facts
+        else _output(column, known)
+        for column in shown
+    )
 
 
 def history_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
@@ -487,7 +507,8 @@ def history_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
     return pa.schema([*_OWN, *columns])
 
 
-def _is_wanted(member: Member, predicate: Predicate) -> bool:
+def is_wanted(member: Member, predicate: Predicate) -> bool:
+    """Return whether a checkpoint may have rows of a history that conditions on its own columns want."""
     asked = {name: values for name in _OWN.names if (values := predicate.of(name)) is not None}
     ranges = {name: one for name in RANGED if (one := predicate.ranges.get(name)) is not None}
     facts = member.facts if asked or ranges else {}

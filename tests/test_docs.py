@@ -21,7 +21,7 @@ NOT_BY_HAND = [
     *(PROJECT / "docs" / "evidence").iterdir(),
 ]
 GENERATED = re.compile(r"^<!-- (\w+) -->$.*?^<!-- /\1 -->$", re.MULTILINE | re.DOTALL)
-MOST_WORDS = 30_000
+MOST_WORDS = 31_000
 MOST_WORDS_OF_A_GUIDE = 1_200
 LONGEST_CELL = 200
 MOST_WORDS_OF_HELP = 16

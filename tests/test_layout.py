@@ -84,6 +84,7 @@ FLOORS = {
         ("savepointtables",),
         ("database",),
         ("keys", "differences", "history"),
+        ("changes",),
         ("aliases",),
         ("roots",),
         ("catalog",),

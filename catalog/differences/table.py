@@ -251,13 +251,13 @@ def _facts_differences(name: str, before: Table | None, after: Table | None) -> 
     return FactsTable(name, f"rows of {name} that differ", columns.schema, rows)
 
 
-def diff_table(before: Database, after: Database, table: str) -> Table:
+def diff_table(before: Database | None, after: Database, table: str) -> Table:
     """Return the rows of a table that differ between two databases.
 
     A database that has no such table counts as one in which it is empty.
 
     Args:
-        before, after: the databases.
+        before, after: the databases; None for one without tables.
         table: its name in one of them, in any case.
 
     Raises:
@@ -265,16 +265,16 @@ def diff_table(before: Database, after: Database, table: str) -> Table:
         NotComparableError: it is the wide table of an operator.
         ReaderError: a file that may hold the state of this name cannot be read.
     """
-    old, new = _find(before, table), _find(after, table)
-    if old is None and new is not None:
+    old, new = None if before is None else _find(before, table), _find(after, table)
+    if before is not None and old is None and new is not None:
         old = _counterpart(before, after, new)
-    if new is None and old is not None:
+    if before is not None and new is None and old is not None:
         new = _counterpart(after, before, old)
     known = new or old
     if known is None:
-        raise NoSuchTableError(
-            table, {*before.tables, *after.tables}, f"databases {before.name!r} and {after.name!r}"
-        )
+        found = [one for one in (before, after) if one is not None]
+        names = " and ".join(repr(one.name) for one in found)
+        raise NoSuchTableError(table, {name for one in found for name in one.tables}, f"databases {names}")
     if isinstance(known, WideTable):
         own = ", ".join(f"{known.operator}__{state.state.name}" for state in known.states[:3])
         raise NotComparableError(

@@ -42,6 +42,7 @@ from service.base.errors import (
 from service.query.sql.text import position_of_word
 
 DIFFERENCES = "diff"
+CHANGES = "changes"
 ALLOWED_TABLE_FUNCTIONS = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
 
 # Names of DuckDB and of Spark.
@@ -112,7 +113,7 @@ def check_table_function(function: exp.Func) -> None:
     if not is_allowed_table_function(name):
         raise ForbiddenError(
             f"reading from {name}() is not allowed",
-            hint=f"allowed are {', '.join(sorted({*ALLOWED_TABLE_FUNCTIONS, DIFFERENCES}))}",
+            hint=f"allowed are {', '.join(sorted({*ALLOWED_TABLE_FUNCTIONS, CHANGES, DIFFERENCES}))}",
         )
 
 

@@ -8,6 +8,7 @@
 | `savepointdb.jobs`, `savepointdb.checkpoints` | list jobs, and savepoints and checkpoints |
 | the names of Flink's State Catalog | of that database, if they are asked for (`service.query.sql.schemas`) |
 | `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.query.sql.schemas`) |
+| `"job__history".changes('table')` | what each checkpoint of the job changed in it (`catalog.changes`) |
 
 In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
 engine may know by its name.
@@ -29,10 +30,12 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate, Table
+from catalog import Catalog, CatalogError, Database, HistoryDatabase, NoSuchTableError, Predicate, Table
+from catalog.changes import changes_of
 from catalog.differences.databases import ComparedDatabases
-from catalog.errors import near_names
+from catalog.errors import NotComparableError, near_names
 from catalog.scan import ANYTHING
+from readers import ReaderError
 from service.base.catalogtables import name_tables
 from service.base.errors import (
     DatabaseNotFoundError,
@@ -53,6 +56,7 @@ from service.query.sql.names import (
     used_names,
 )
 from service.query.sql.plan import (
+    CHANGES,
     DIFFERENCES,
     NO_GROUNDS,
     Plan,
@@ -76,6 +80,7 @@ from service.query.sql.schemas import (
     ListedSchema,
     NameArgument,
     Owner,
+    changes_call,
     database_at,
     difference_call,
     information_schema_table,
@@ -268,8 +273,11 @@ class Resolver:
         for node in list(query.find_all(exp.Table, bfs=False)):
             call = difference_call(node, self._sql) if isinstance(node.this, exp.Func) else None
             at = metadata_call(node, self._sql) if self._is_upstream and call is None else None
+            changed = changes_call(node, self._sql) if isinstance(node.this, exp.Func) else None
             if call is not None:
                 reference = self._difference(call, len(references) + 1)
+            elif changed is not None:
+                reference = self._changes(*changed, len(references) + 1)
             elif at is not None:
                 reference = self._metadata(at, len(references) + 1)
             elif isinstance(node.this, exp.Func):
@@ -460,20 +468,38 @@ class Resolver:
     def _difference(self, call: tuple[NameArgument, ...], number: int) -> TableReference:
         old, new, *table_named = call
         after = self._one_database(new)
-        before = self._before(old, after)
+        before = self._before(old, after) if old.name else None
         compared = ComparedDatabases(before, after)
         wanted = table_named[0] if table_named else None
         try:
             table = compared.table(None if wanted is None else wanted.name)
         except NoSuchTableError as error:
             failure = _at(query_error_of(error), None if wanted is None else wanted.position)
-            where = f"{before.name!r} or {after.name!r}"
+            where = " or ".join(repr(one.name) for one in (before, after) if one is not None)
             failure.message = f"there is no table {error.name!r} in database {where}"
             raise failure from error
-        names = [before.name, after.name, *([] if wanted is None else [table.name])]
+        except NotComparableError as error:
+            raise _at(query_error_of(error), old.position) from error
+        names = [compared.name, *([] if wanted is None else [table.name])]
         return TableReference(
             name=f"{number}: {DIFFERENCES}({', '.join(names)})", database=compared, table=table
         )
+
+    def _changes(self, schema: str, argument: NameArgument, number: int) -> TableReference:
+        position = argument.position
+        history = self.database(schema, position)
+        if not isinstance(history, HistoryDatabase):
+            raise InvalidQueryError(
+                f"expected the schema of a history before {CHANGES}, found {schema!r}",
+                hint="the schema of a job's history ends in __history; SHOW SCHEMAS lists all",
+                position=position,
+            )
+        try:
+            table = changes_of(history, argument.name)
+        except (CatalogError, ReaderError) as error:
+            raise _at(query_error_of(error), position) from error
+        name = f"{number}: {history.name}.{CHANGES}({table.name})"
+        return TableReference(name=name, database=history, table=table)
 
     def _before(self, argument: NameArgument, after: Database) -> Database:
         """Return the database that a call compares with another one, which may be the one before it in its job."""

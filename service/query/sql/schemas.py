@@ -71,7 +71,7 @@ from catalog.history import earlier_than
 from catalog.table import FactsTable, TableOwner
 from readers import ReaderError, schema_of, sql_type
 from service.base.errors import InvalidQueryError, Position, query_error_of
-from service.query.sql.plan import DIFFERENCES
+from service.query.sql.plan import CHANGES, DIFFERENCES
 from service.query.sql.text import blanked, quoted, text_constant, tokens_of
 
 SERVICE_SCHEMA = "savepointdb"
@@ -459,9 +459,16 @@ class NameArgument:
 
 
 def table_call(
-    node: exp.Table, sql: str, function: str, form: str, counts: Collection[int]
-) -> tuple[NameArgument, ...] | None:
-    """Return the arguments of a call that stands in place of a table, and make the node a table of that name; None for anything else.
+    node: exp.Table,
+    sql: str,
+    function: str,
+    form: str,
+    counts: Collection[int],
+    *,
+    is_qualified: bool = False,
+    may_be_empty: bool = False,
+) -> tuple[str, tuple[NameArgument, ...]] | None:
+    """Return the schema and the arguments of a call in place of a table, and make the node a table of that name; None for anything else.
 
     Args:
         node: what stands in FROM.
@@ -469,42 +476,50 @@ def table_call(
         function: its name.
         form: how it is written, for errors.
         counts: how many arguments it may have.
+        is_qualified: whether it is a table of a schema, and not of none.
+        may_be_empty: whether the first name may be empty.
 
     Raises:
         InvalidQueryError: the call has other arguments than names in single quotes.
     """
     outer = node.this
-    call = outer
+    *qualifier, call = node.parts
     if _is_call_of(_TABLE, outer) and len(outer.expressions) == 1:
-        call = outer.expressions[0]
+        *qualifier, call = (
+            outer.expressions[0].flatten() if isinstance(outer.expressions[0], exp.Dot) else outer.expressions
+        )
     if not _is_call_of(function, call):
         return None
     position = _position_of(call, sql)
-    if len(node.parts) > 1:
-        raise InvalidQueryError(
-            f"expected {function} without a qualifier", hint=f"write {form}", position=position
+    if bool(qualifier) != is_qualified:
+        expected = (
+            f"the schema of a history before {function}" if is_qualified else f"{function} without a qualifier"
         )
+        raise InvalidQueryError(f"expected {expected}", hint=f"write {form}", position=position)
     arguments: Sequence[exp.Expr] = call.expressions
     if len(arguments) not in counts:
         raise InvalidQueryError(f"expected {form}, found {len(arguments)} arguments", position=position)
-    names = tuple(_name(argument, sql, form) for argument in arguments)
+    names = tuple(
+        _name(argument, sql, form, may_be_empty=may_be_empty and not place)
+        for place, argument in enumerate(arguments)
+    )
     name = exp.to_identifier(function)
     name.meta.update(outer.meta)
     if "start" in outer.meta:
         name.meta["end"] = _end_of_call(sql, outer.meta["start"])
     node.set("this", name)
-    return names
+    return qualifier[-1].name if qualifier else "", names
 
 
 def _is_call_of(name: str, node: object) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.casefold() == name
 
 
-def _name(argument: exp.Expr, sql: str, form: str) -> NameArgument:
+def _name(argument: exp.Expr, sql: str, form: str, *, may_be_empty: bool) -> NameArgument:
     # Values in place of parameters stand in parentheses.
     literal = argument.unnest()
     position = _position_of(argument, sql)
-    if not literal.is_string or not literal.name:
+    if not literal.is_string or not (literal.name or may_be_empty):
         raise InvalidQueryError(
             f"expected a name in single quotes, found {argument.sql()}",
             hint=f"write {form}, with the names of databases that SHOW SCHEMAS lists",
@@ -534,6 +549,7 @@ def _end_of_call(sql: str, start: int) -> int:
 # A database of this name goes before.
 PREVIOUS = "previous"
 _FORM = f"{DIFFERENCES}('before', 'after') or {DIFFERENCES}('before', 'after', 'table')"
+_CHANGES_FORM = f"\"job__history\".{CHANGES}('table')"
 
 
 def difference_call(node: exp.Table, sql: str) -> tuple[NameArgument, ...] | None:
@@ -546,7 +562,18 @@ def difference_call(node: exp.Table, sql: str) -> tuple[NameArgument, ...] | Non
     Raises:
         InvalidQueryError: the call has other arguments than names in single quotes.
     """
-    return table_call(node, sql, DIFFERENCES, _FORM, (2, 3))
+    found = table_call(node, sql, DIFFERENCES, _FORM, (2, 3), may_be_empty=True)
+    return None if found is None else found[1]
+
+
+def changes_call(node: exp.Table, sql: str) -> tuple[str, NameArgument] | None:
+    """Return the schema and the argument of a call of `changes` in place of a table, and make the node a table; None for anything else.
+
+    Raises:
+        InvalidQueryError: the call has another argument than a name in single quotes, or no history.
+    """
+    found = table_call(node, sql, CHANGES, _CHANGES_FORM, (1,), is_qualified=True)
+    return None if found is None else (found[0], found[1][0])
 
 
 def one_before(after: Database, jobs: Iterable[Job]) -> tuple[Database | None, tuple[str, ...]]:
@@ -588,7 +615,7 @@ def metadata_call(node: exp.Table, sql: str) -> NameArgument | None:
         InvalidQueryError: the call has another argument than a text in single quotes.
     """
     found = table_call(node, sql, SAVEPOINT_METADATA, _METADATA_FORM, (1,))
-    return None if found is None else found[0]
+    return None if found is None else found[1][0]
 
 
 def database_at(catalog: Catalog, path: str) -> Database | None:
