@@ -126,7 +126,7 @@ def changes_of(history: HistoryDatabase, name: str) -> ChangesTable:
     from catalog.differences.table import diff_table  # heavy: few statements compare
 
     known = history.table(name)
-    readable = [database for database in history.databases if _is_readable(database)]
+    readable = [database for database in history.databases if is_readable(database)]
     found = {member.database.name for member in known.members}
     changes = [
         Change(before, Member(after, diff_table(before, after, known.name)))
@@ -141,7 +141,8 @@ def changes_of(history: HistoryDatabase, name: str) -> ChangesTable:
     return ChangesTable(known.name, changes, known.unread)
 
 
-def _is_readable(database: Database) -> bool:
+def is_readable(database: Database) -> bool:
+    """Return whether the metadata of a checkpoint can be read."""
     try:
         database.describe()
     except ReaderError:

@@ -9,6 +9,7 @@ Reading order:
     connection.py  connect; create; diff; check; history; Connection: savepoints, opened together
     processes.py   what a connection has open in this process, and what a fork leaves of it; the rows of a running query
     answer.py      Table: one table of a database; Answer: a statement that runs when its rows are wanted
+    followed.py    the checkpoints of a job, as they come
     results.py     what was found: CheckResult, DiffResult, KeyHistory, TestResult, BisectResult; TaskResult: the outcome of any use case;
                    what was made, as a path: WriteResult, ConvertResult, ExportResult
     tasks.py       bisect, inspect, lookup, mask, xray, test; write, convert, forget, sample, export

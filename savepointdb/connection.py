@@ -17,6 +17,7 @@ from catalog import Database, NoSuchTableError, Root
 from doctor import NEWEST_FLINK
 from savepointdb.answer import Answer, Table
 from savepointdb.errors import translated
+from savepointdb.followed import Following
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.results import (
     CheckResult,
@@ -39,6 +40,8 @@ from service.query.sql.schemas import PREVIOUS
 from service.query.sql.text import DIALECT
 from service.tasks.check.running import AUTO as AUTO_BACKEND
 from service.tasks.copies.export.files.conversion import PARQUET
+from service.tasks.follow.following import INTERVAL_S, FollowRequest
+from service.tasks.follow.steps import LATEST
 from service.tasks.registry import TASKS
 from service.tasks.time.diff.running import DiffRequest, compared_of
 from service.tasks.write.localfiles import LocalTables
@@ -95,7 +98,7 @@ def connect(
         if not paths or not all(map(os.fspath, paths.values())):
             raise InvalidRequestError("expected a path, found none", hint="'.' is the current folder")
         sources = Sources(
-            roots=_roots(paths),
+            roots=tuple(Root(path=_expanded(one), label=label) for label, one in paths.items()),
             allowed_roots=tuple(roots),
             path_map=dict(path_map or {}),
             uids=tuple(uids),
@@ -136,7 +139,8 @@ def create(
     """
     if not isinstance(script, str):
         raise TypeError(f"expected a script as str, found {type(script).__name__}")
-    sources = Sources(roots=_roots(savepoints or {}), settings=settings_of({}, os.environ, _DEFAULTS))
+    roots = tuple(Root(path=_expanded(one), label=label) for label, one in (savepoints or {}).items())
+    sources = Sources(roots=roots, settings=settings_of({}, os.environ, _DEFAULTS))
     with translated():
         opened = Connection(OpenSavepoints(sources))
     with opened:
@@ -183,7 +187,8 @@ def diff(
         with connect(path, **how) as one, translated():
             names.append(one._default())
     # Two checkpoints of two jobs may have one name.
-    labels = _labels(*(one.name for one in names))
+    old, new = (one.name for one in names)
+    labels = ("before", "after") if old.casefold() == new.casefold() else (old, new)
     paths = {label: one.path for label, one in zip(labels, names, strict=True)}
     return connect(paths, **how).diff(*labels, operator=operator, timeout_s=timeout_s)
 
@@ -382,7 +387,7 @@ class Connection:
             self.run(
                 "check",
                 database=self._named(),
-                against=tuple(map(_expanded, _several(against))),
+                against=_all_expanded(against),
                 flink=flink,
                 backend=backend,
                 allow_non_restored=allow_non_restored,
@@ -442,6 +447,24 @@ class Connection:
             raise TypeError(f"expected a key as str, found {type(key).__name__}")
         return KeyHistory(self.run("history", key=key, job=job, operator=operator, state=state, last=last))
 
+    def follow(
+        self, what: str, *, since: str | int = LATEST, interval_s: float = INTERVAL_S, **options: Any
+    ) -> Following:
+        """Return what each new checkpoint of a job changes, as it comes: for `for` and `async for`.
+
+        Args:
+            what: a table, or a SELECT that is run in each checkpoint.
+            since: the number or `token` of the last checkpoint that you have, or `latest`, `earliest` or `snapshot`.
+            interval_s: seconds between two looks at the folder.
+            **options: `job`, `once`, `successors`, `engine`: as the command has them.
+
+        Raises:
+            QueryError: an argument has a wrong value; while it is read: there is no such job or table, or a query fails.
+        """
+        with translated():
+            request = FollowRequest(what=what, since=str(since), **options)
+            return Following(request, self._opened.context(), interval_s)
+
     def convert(
         self,
         target: Path | None,
@@ -473,7 +496,7 @@ class Connection:
                 "convert",
                 database=self._named(),
                 target=_optional(target),
-                against=tuple(map(_expanded, _several(against))),
+                against=_all_expanded(against),
                 flink=flink,
                 dry_run=dry_run,
                 files=files,
@@ -493,8 +516,12 @@ class Connection:
             SavepointError: the savepoint cannot be read.
             InvalidRequestError: no key stays, there is no target, or an argument has a wrong value.
         """
-        drop = tuple(options.pop("drop", ()))
-        given = {"target": _optional(target), "fraction": fraction, "drop": drop, **options}
+        given = {
+            "target": _optional(target),
+            "fraction": fraction,
+            **options,
+            "drop": tuple(options.get("drop", ())),
+        }
         return SampleResult(self.run("sample", database=self._named(), **given))
 
     def export(self, to: Path, format: str = PARQUET, **options: Any) -> ExportResult:
@@ -634,12 +661,8 @@ class Connection:
         catalog = self._opened.catalog
         found = catalog.newest if self._database is None else catalog.database(self._database)
         if found is None:
-            raise no_savepoint(self._paths)
+            raise no_savepoint(self._opened.sources.paths)
         return found
-
-    @property
-    def _paths(self) -> str:
-        return ", ".join(root.path for root in self._opened.sources.roots)
 
     def _lines(self) -> list[str]:
         """Return what a session shows; what cannot be read says so."""
@@ -652,7 +675,7 @@ class Connection:
                 names = catalog.schema_names
         except QueryError as error:
             return [f"savepointdb: {printable(str(error))}"]
-        title = f"savepointdb: {counted(len(catalog.databases), 'database')} in {printable(self._paths)}"
+        title = f"savepointdb: {counted(len(catalog.databases), 'database')} in {printable(self._opened.sources.paths)}"
         return [title, *(f"  {printable(name)}" for name in names[-_DATABASES_SHOWN:])]
 
 
@@ -663,25 +686,14 @@ def _connection(sources: Sources, database: str | None) -> Connection:
     return Connection(opened, database)
 
 
-def _labels(before: str, after: str) -> tuple[str, str]:
-    """Return names for two databases that stand beside each other: their own ones, unless they are alike."""
-    return ("before", "after") if before.casefold() == after.casefold() else (before, after)
-
-
-def _several(against: Path | Sequence[Path] | None) -> Sequence[Path]:
-    if against is None:
-        return ()
-    return (against,) if isinstance(against, str | os.PathLike) else against
-
-
 def _optional(path: Path | None) -> str | None:
     return None if path is None else _expanded(path)
-
-
-def _roots(paths: Mapping[str, Path]) -> tuple[Root, ...]:
-    return tuple(Root(path=_expanded(one), label=label) for label, one in paths.items())
 
 
 def _expanded(path: Path) -> str:
     text = os.fspath(path)
     return os.path.expanduser(text) if text.startswith("~") else text
+
+
+def _all_expanded(paths: Path | Sequence[Path] | None) -> tuple[str, ...]:
+    return tuple(map(_expanded, (paths,) if isinstance(paths, str | os.PathLike) else paths or ()))

@@ -209,6 +209,11 @@ class Sources:
     jars: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
 
+    @property
+    def paths(self) -> str:
+        """The paths of the roots, for people."""
+        return ", ".join(root.path for root in self.roots)
+
     def catalog(self) -> Catalog:
         """Open the catalog.
 

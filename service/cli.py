@@ -438,6 +438,7 @@ _USAGES = {
     "lookup": "savepointdb lookup PATH KEY [option …]",
     "diff": "savepointdb diff BEFORE [AFTER] [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
     "history": "savepointdb history PATH KEY [--last N] [option …]",
+    "follow": "savepointdb follow PATH TABLE|SELECT [--job NAME] [--since CHECKPOINT] [--once] [--format FORMAT] [option …]",
     "check": "savepointdb check PATH [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
     "test": "savepointdb test [--standard] RULES… PATH… [--junit FILE] [--json FILE] [--watch] [option …]",
     "write": "savepointdb write PATH (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
@@ -453,6 +454,7 @@ _HOMES = {
     "keys": "service.doors.cli.setup:run_keys",
     _SHELL: "service.doors.cli.shell.console:run_pipe",
     "stateinfo": "service.doors.cli.setup:run_stateinfo",
+    "follow": "service.doors.cli.jobs.follow",
     "test": "service.doors.cli.jobs.test",
 }
 _COMMANDS = {
@@ -460,6 +462,7 @@ _COMMANDS = {
     "shell": ("Open a shell over savepoints.", _add_shell),
     "query": (OTHERS["query"].summary, _add_query),
     "test": (TASKS["test"].summary, _add_own("test")),
+    "follow": (OTHERS["follow"].summary, _add_own("follow")),
     "demo": ("Serve the savepoints of two small jobs, which it brings.", _add_demo),
     "mcp": ("Serve savepoints to an agent by the Model Context Protocol.", _add_mcp),
     "doctor-env": ("Check the environment: memory, disk, dependencies, keys and files.", _add_doctor),
@@ -471,7 +474,7 @@ _COMMANDS = {
 # What is in none of them is shown behind them.
 _GROUPS = {
     "Read": ("query", "shell", "inspect", "lookup", "xray"),
-    "Compare": ("diff", "history", "bisect", "test", "check"),
+    "Compare": ("diff", "history", "follow", "bisect", "test", "check"),
     "Write": ("write", "create", "convert", "savepoint", "export"),
     "Serve": ("serve", "mcp", "demo"),
     "Set up": ("keys", "stateinfo", "doctor-env", "completion", "compile"),

@@ -45,6 +45,7 @@ FLOORS = {
         ("processes", "values"),
         ("answer",),
         ("results",),
+        ("followed",),
         ("connection",),
         ("tasks",),
         ("__main__",),
@@ -112,7 +113,7 @@ FLOORS = {
     "service.tasks": (
         ("task",),
         ("registry", "inspect", "lookup", "xray"),
-        ("saved", "time", "check"),
+        ("saved", "time", "check", "follow"),
         ("write",),
         ("copies", "jobs"),
     ),

@@ -7,6 +7,7 @@ lookup/      all states and timers of one key
 xray.py      how much state there is, where, and how much of it is garbage
 saved/       queries with names and parameters
 time/        the checkpoints of a job: history of a key, differences, first fault, rules
+follow/      what each new checkpoint of a job changes, as it comes
 check/       will it restore: findings as text, HTML, JUnit's XML
 write/       a script of statements → a new savepoint
 copies/      a savepoint in another form: for another Flink, as Parquet, Iceberg or Delta

@@ -153,6 +153,15 @@ TASKS: dict[str, RegisteredTask] = {
 
 # Their doors have forms of their own, so they have no requests; docs/decisions.md says why.
 OTHERS: dict[str, RegisteredTask] = {
+    "follow": RegisteredTask(
+        "",
+        "Follow a state: show what each new checkpoint changes.",
+        {
+            HTTP: "each of its answers has an end; `changes` in SQL has what each checkpoint changed",
+            MCP: "an agent waits for nothing; `changes` in SQL has what each checkpoint changed",
+        },
+        {CLI: "follow", PYTHON: "Connection.follow"},
+    ),
     "jobs": RegisteredTask(
         "",
         "List the jobs that wrote the savepoints.",

@@ -299,6 +299,11 @@ def write_lines(
     _write((f"{line}\n".encode() for line in lines), path, progress, appends=appends)
 
 
+def append_bytes(pieces: Iterable[bytes], path: str | None) -> None:
+    """Write pieces of text behind what a file has, at once; see `write_rows`."""
+    _write(pieces, path, None, appends=True)
+
+
 class _Screen:
     """Rows on a terminal.
 

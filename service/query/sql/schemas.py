@@ -493,7 +493,9 @@ def table_call(
     position = _position_of(call, sql)
     if bool(qualifier) != is_qualified:
         expected = (
-            f"the schema of a history before {function}" if is_qualified else f"{function} without a qualifier"
+            f"the schema of a history before {function}"
+            if is_qualified
+            else f"{function} without a qualifier"
         )
         raise InvalidQueryError(f"expected {expected}", hint=f"write {form}", position=position)
     arguments: Sequence[exp.Expr] = call.expressions
