@@ -13,6 +13,7 @@ from service.base.hosts import KnownHosts
 from service.base.settings import Settings
 from service.base.version import installed_version
 from service.doors.http.api import (
+    changes,
     databases,
     health,
     jobs,
@@ -38,6 +39,7 @@ from service.query.serving.registry import Queries, slot_limits
 from service.query.serving.starts import IDLE_S, QueryStarts
 from service.query.sql.text import load_dialect
 from service.tasks.check.registry import Checks
+from service.tasks.follow.sharing import Followers
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.triggers import Triggers
 from service.tasks.saved.store import SavedQueries
@@ -72,6 +74,7 @@ def create_app(
     compilation = Compilation()
     clusters = Clusters(settings, catalog, roots)
     all_triggers = Triggers(settings, clusters, catalog)
+    followers = Followers(catalog, lambda: all_queries.is_ending)
     saved_queries = SavedQueries(settings.queries.saved_queries, is_writable=settings.queries.save_queries)
 
     @asynccontextmanager
@@ -83,6 +86,7 @@ def create_app(
         clusters.start()
         yield
         await entrance.close()
+        followers.close()
         clusters.close()
         all_triggers.close()
         compilation.close()
@@ -118,8 +122,10 @@ def create_app(
         compilation=compilation,
         clusters=clusters,
         triggers=all_triggers,
+        followers=followers,
         saved=saved_queries,
     )
+    app.state.authenticator = authenticator
     app.state.mcp = entrance = mcp.Entrance(app.state.service)
     hosts = _hosts(settings, authenticator)
     app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)
@@ -142,6 +148,7 @@ def create_app(
         queries,
         databases,
         jobs,
+        changes,
         savepoints,
         links,
         saved,

@@ -156,11 +156,8 @@ OTHERS: dict[str, RegisteredTask] = {
     "follow": RegisteredTask(
         "",
         "Follow a state: show what each new checkpoint changes.",
-        {
-            HTTP: "each of its answers has an end; `changes` in SQL has what each checkpoint changed",
-            MCP: "an agent waits for nothing; `changes` in SQL has what each checkpoint changed",
-        },
-        {CLI: "follow", PYTHON: "Connection.follow"},
+        {MCP: "an agent waits for nothing; `changes` in SQL has what each checkpoint changed"},
+        {CLI: "follow", HTTP: "GET /api/jobs/{job}/changes", PYTHON: "Connection.follow"},
     ),
     "jobs": RegisteredTask(
         "",

@@ -15,6 +15,7 @@ from service.doors.operations.metrics import Metrics
 from service.doors.served import Client, Served
 from service.query.engines.workers import WorkerEngine
 from service.query.serving.starts import QueryStarts
+from service.tasks.follow.sharing import Followers
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.triggers import Triggers
 from service.tasks.write.serving.compilation import Compilation
@@ -32,6 +33,7 @@ class ServiceState(Served):
         compilation: compiles what writes need.
         clusters: the clusters of Flink that it follows.
         triggers: the savepoints that clients have Flink take.
+        followers: those who follow jobs.
     """
 
     roots: tuple[str, ...]
@@ -41,6 +43,7 @@ class ServiceState(Served):
     compilation: Compilation
     clusters: Clusters
     triggers: Triggers
+    followers: Followers
 
 
 async def _service_state(request: Request) -> ServiceState:
