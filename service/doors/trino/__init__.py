@@ -8,11 +8,9 @@ Reading order:
     lexer.py         a text → its words, as far as statements about the session need them
     statements.py    a text → an immediate answer, or a query to run; in Trino's dialect (`service.query.sql.planner`)
     show.py          the answers of SHOW
-    systemtables.py  information_schema and the catalog `system`
-    jdbctables.py    the tables of `system` that JDBC's DatabaseMetaData reads
+    systemtables.py  information_schema and the catalog `system`, which JDBC's DatabaseMetaData reads
     types.py         Arrow types and values → Trino's
-    errors.py        QueryError → Trino's names and numbers of errors
-    pages.py         one statement from its first page to its last
+    pages.py         one statement from its first page to its last; QueryError → Trino's names and numbers of errors
     router.py        HTTP
 
 Source: Trino's documentation of its client protocol, and requests of the clients: `trino` 0.340 (Python), trino-jdbc 484.
