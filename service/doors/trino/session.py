@@ -25,9 +25,8 @@ from starlette.datastructures import Headers
 from service.base.errors import ForbiddenError, InvalidRequestError
 from service.base.principal import ANYBODY, Principal
 
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h|d)\s*")
+_MEASURE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMGTP]?B)\s*")
 # Trino's units are powers of two, whatever their names say: io.airlift.units.DataSize.
 _BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40, "PB": 1 << 50}
 _LONGEST = 1000
@@ -102,12 +101,7 @@ def duration_s(text: str) -> float:
     Raises:
         InvalidRequestError: the text is no duration.
     """
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise InvalidRequestError(
-            f"expected a duration such as 30s or 5m, found {text[:50]!r}", code="INVALID_SESSION_PROPERTY"
-        )
-    return float(found[1]) * _SECONDS[found[2]]
+    return _measured(text, _SECONDS, "a duration such as 30s or 5m")
 
 
 def data_size_bytes(text: str) -> int:
@@ -116,12 +110,7 @@ def data_size_bytes(text: str) -> int:
     Raises:
         InvalidRequestError: the text is no data size.
     """
-    found = _SIZE.fullmatch(text)
-    if found is None:
-        raise InvalidRequestError(
-            f"expected a size such as 500MB or 2GB, found {text[:50]!r}", code="INVALID_SESSION_PROPERTY"
-        )
-    return int(float(found[1]) * _BYTES[found[2]])
+    return int(_measured(text, _BYTES, "a size such as 500MB or 2GB"))
 
 
 def is_true(text: str) -> bool:
@@ -132,10 +121,20 @@ def is_true(text: str) -> bool:
     """
     word = text.strip().casefold()
     if word not in ("true", "false"):
-        raise InvalidRequestError(
-            f"expected true or false, found {text[:50]!r}", code="INVALID_SESSION_PROPERTY"
-        )
+        raise wrong_property("true or false", text)
     return word == "true"
+
+
+def wrong_property(expected: str, text: str) -> InvalidRequestError:
+    """Return the error of a property of the session with another value."""
+    return InvalidRequestError(f"expected {expected}, found {text[:50]!r}", code="INVALID_SESSION_PROPERTY")
+
+
+def _measured(text: str, units: Mapping[str, float], expected: str) -> float:
+    found = _MEASURE.fullmatch(text)
+    if found is None or found[2] not in units:
+        raise wrong_property(expected, text)
+    return float(found[1]) * units[found[2]]
 
 
 def _pairs(headers: Headers, name: str) -> dict[str, str]:

@@ -21,7 +21,6 @@ from catalog import Catalog, NoSuchDatabaseError, Table
 from service.base.errors import (
     DatabaseNotFoundError,
     InvalidQueryError,
-    InvalidRequestError,
     NotSupportedError,
     Position,
     QuerySyntaxError,
@@ -29,7 +28,7 @@ from service.base.errors import (
     query_error_of,
 )
 from service.doors.trino.lexer import Word, name_length, names_of
-from service.doors.trino.session import Session, data_size_bytes, duration_s, is_true
+from service.doors.trino.session import Session, data_size_bytes, duration_s, is_true, wrong_property
 from service.doors.trino.systemtables import CATALOGS, SYSTEM, TrinoTables
 from service.doors.trino.types import trino_type
 from service.query.engines.registry import AUTO, choices, choices_text
@@ -44,20 +43,8 @@ _SYSTEM_SCHEMAS = (INFORMATION_SCHEMA, "jdbc", "metadata", "runtime")
 class AnswerTable:
     """Columns and rows of an answer that needs no query."""
 
-    columns: tuple[tuple[str, pa.DataType], ...]
-    rows: tuple[tuple[Any, ...], ...]
-
-    @classmethod
-    def of(cls, columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[Any, ...]]) -> AnswerTable:
-        """Make a table from any sequences."""
-        return cls(tuple(columns), tuple(rows))
-
-    def like(self, pattern: str | None, escape: str = "") -> AnswerTable:
-        """Return the rows whose first column matches the LIKE pattern; all rows for None."""
-        if pattern is None:
-            return self
-        test = like_pattern(pattern, escape)
-        return AnswerTable(self.columns, tuple(row for row in self.rows if test.fullmatch(row[0])))
+    columns: Sequence[tuple[str, pa.DataType]]
+    rows: Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +98,7 @@ class ShowStatements:
         """Answer SHOW COLUMNS or DESCRIBE for a table."""
         table = self._table(path)
         rows = [(column.name, trino_type(column.type), "", "") for column in table.schema]
-        return AnswerTable.of([(name, pa.string()) for name in ("Column", "Type", "Extra", "Comment")], rows)
+        return AnswerTable(_texts("Column", "Type", "Extra", "Comment"), rows)
 
     def schema(self, catalog: str, name: str) -> str:
         """Return a schema's name in the catalog's spelling.
@@ -132,14 +119,14 @@ class ShowStatements:
         )
 
     def _show_catalogs(self, sql: str, words: list[Word]) -> AnswerTable:
-        return _filtered([("Catalog", pa.string())], [(name,) for name in CATALOGS], sql, words)
+        return _filtered(_texts("Catalog"), [(name,) for name in CATALOGS], sql, words)
 
     def _show_schemas(self, sql: str, words: list[Word]) -> AnswerTable:
         path, rest = _from(sql, words)
         if len(path) > 1:
             raise QuerySyntaxError("expected the name of a catalog")
         names = self._schemas(path[0] if path else self._session.catalog or CATALOG)
-        return _filtered([("Schema", pa.string())], [(name,) for name in sorted(names)], sql, rest)
+        return _filtered(_texts("Schema"), [(name,) for name in sorted(names)], sql, rest)
 
     def _show_tables(self, sql: str, words: list[Word]) -> AnswerTable:
         path, rest = _from(sql, words)
@@ -150,7 +137,7 @@ class ShowStatements:
             ]
         else:
             names = sorted(schema_called(self._catalog, schema).database.tables)
-        return _filtered([("Table", pa.string())], [(name,) for name in names], sql, rest)
+        return _filtered(_texts("Table"), [(name,) for name in names], sql, rest)
 
     def _show_columns(self, sql: str, words: list[Word]) -> AnswerTable:
         path, rest = _from(sql, words)
@@ -171,8 +158,8 @@ class ShowStatements:
         columns = ",\n".join(
             f"   {_quoted(column.name)} {trino_type(column.type)}" for column in table.schema
         )
-        name = ".".join(map(_quoted, self._full(path, table.name)))
-        return AnswerTable.of([("Create Table", pa.string())], [(f"CREATE TABLE {name} (\n{columns}\n)",)])
+        name = ".".join(map(_quoted, (CATALOG, self._named_schema(path[:-1]), table.name)))
+        return AnswerTable(_texts("Create Table"), [(f"CREATE TABLE {name} (\n{columns}\n)",)])
 
     def _show_stats(self, sql: str, words: list[Word]) -> AnswerTable:
         if not words or words[0].keyword != "FOR":
@@ -189,24 +176,17 @@ class ShowStatements:
             ("low_value", text),
             ("high_value", text),
         ]
-        return AnswerTable.of(columns, [(name, *[None] * 6) for name in names])
+        return AnswerTable(columns, [(name, *[None] * 6) for name in names])
 
     def _show_functions(self, sql: str, words: list[Word]) -> AnswerTable:
         path, rest = _from(sql, words)
-        columns = (
-            "Function",
-            "Return Type",
-            "Argument Types",
-            "Function Type",
-            "Deterministic",
-            "Description",
-        )
-        kinds = [(name, pa.bool_() if name == "Deterministic" else pa.string()) for name in columns]
+        columns = _texts("Function", "Return Type", "Argument Types", "Function Type")
+        columns += [("Deterministic", pa.bool_()), ("Description", pa.string())]
         rows = [(name, "", "", _KINDS.get(name, "scalar"), True, "") for name in {*SAME, *REWRITTEN}]
-        return _filtered(kinds, sorted(rows) if not path else [], sql, rest)
+        return _filtered(columns, sorted(rows) if not path else [], sql, rest)
 
     def _show_session(self, sql: str, words: list[Word]) -> AnswerTable:
-        columns = [(name, pa.string()) for name in ("Name", "Value", "Default", "Type", "Description")]
+        columns = _texts("Name", "Value", "Default", "Type", "Description")
         rows = [
             (
                 name,
@@ -254,15 +234,10 @@ class ShowStatements:
         except LookupError as error:
             raise query_error_of(error) from error
 
-    def _full(self, path: tuple[str, ...], table: str) -> tuple[str, str, str]:
-        return (CATALOG, self._named_schema(path[:-1]), table)
-
 
 def _check_engine(value: str) -> None:
     if value not in choices():
-        raise InvalidRequestError(
-            f"expected one of {', '.join(choices())}, found {value[:50]!r}", code="INVALID_SESSION_PROPERTY"
-        )
+        raise wrong_property(f"one of {', '.join(choices())}", value)
 
 
 def _from(sql: str, words: list[Word]) -> tuple[tuple[str, ...], list[Word]]:
@@ -277,18 +252,20 @@ def _filtered(
     columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[Any, ...]], sql: str, words: list[Word]
 ) -> AnswerTable:
     """Return the rows that match `[LIKE pattern [ESCAPE character]]`."""
-    table = AnswerTable.of(columns, rows)
     if not words:
-        return table
+        return AnswerTable(columns, rows)
     keywords = [word.keyword for word in words]
     strings = [word.value for word in words if word.kind == "string"]
-    if keywords == ["LIKE", ""] and len(strings) == 1:
-        return table.like(strings[0])
-    if keywords == ["LIKE", "", "ESCAPE", ""] and len(strings) == 2:
-        return table.like(*strings)
+    if keywords in (["LIKE", ""], ["LIKE", "", "ESCAPE", ""]) and len(strings) == len(keywords) // 2:
+        pattern = like_pattern(*strings)
+        return AnswerTable(columns, [row for row in rows if pattern.fullmatch(row[0])])
     raise QuerySyntaxError(
         "expected LIKE and a pattern, or nothing", position=Position.of(sql, words[0].start)
     )
+
+
+def _texts(*names: str) -> list[tuple[str, pa.DataType]]:
+    return [(name, pa.string()) for name in names]
 
 
 def _quoted(name: str) -> str:

@@ -50,26 +50,13 @@ from service.doors.trino.systemtables import TrinoTables
 from service.query.engines.registry import AUTO
 from service.query.running.request import QueryRequest
 from service.query.serving.registry import Queries
+from service.query.sql.plan import Plan
 from service.query.sql.planner import TRINO
 from service.query.sql.schemas import CATALOG
 
-_ISOLATION = frozenset(
-    [
-        "ISOLATION",
-        "LEVEL",
-        "READ",
-        "WRITE",
-        "ONLY",
-        "UNCOMMITTED",
-        "COMMITTED",
-        "REPEATABLE",
-        "SERIALIZABLE",
-        ",",
-    ]
-)
-
-
-_DONE = AnswerTable.of([("result", pa.bool_())], [(True,)])
+_ISOLATION_WORDS = "ISOLATION LEVEL READ WRITE ONLY UNCOMMITTED COMMITTED REPEATABLE SERIALIZABLE ,"
+_ISOLATION = frozenset(_ISOLATION_WORDS.split())
+_DONE = AnswerTable([("result", pa.bool_())], [(True,)])
 
 
 class Shape(Enum):
@@ -182,16 +169,16 @@ class Interpreter:
         options, body = _explain_options(sql, words)
         kind = options.get("TYPE", "DISTRIBUTED")
         if kind == "VALIDATE":
-            self._size_bytes(body)
-            return ImmediateAnswer(table=AnswerTable.of([("Valid", pa.bool_())], [(True,)]))
+            # The scans are planned, too.
+            _ = self._plan(body).size_bytes
+            return ImmediateAnswer(table=AnswerTable([("Valid", pa.bool_())], [(True,)]))
         if kind == "IO":
-            return ImmediateAnswer(table=AnswerTable.of([("Query Plan", pa.string())], [(self._io(body),)]))
+            return ImmediateAnswer(table=AnswerTable([("Query Plan", pa.string())], [(self._io(body),)]))
         analyze = "ANALYZE " if len(words) > 1 and words[1].keyword == "ANALYZE" else ""
         return self._query(f"EXPLAIN {analyze}{body}", Shape.PLAN)
 
     def _io(self, sql: str) -> str:
         """Return the tables that a query reads, with estimated sizes, as JSON."""
-        plan = self._request(sql).plan(self.catalog, self.settings.queries.max_sql_bytes)
         inputs: list[dict[str, Any]] = [
             {
                 "table": {
@@ -201,14 +188,14 @@ class Interpreter:
                 "columnConstraints": [],
                 "estimate": _estimate(reference.table.size_bytes),
             }
-            for reference in plan.tables
+            for reference in self._plan(sql).tables
             if reference.database is not None
         ]
         size_bytes = sum(entry["estimate"]["outputSizeInBytes"] for entry in inputs)
         return orjson.dumps({"inputTableColumnInfos": inputs, "estimate": _estimate(size_bytes)}).decode()
 
-    def _size_bytes(self, sql: str) -> int:
-        return self._request(sql).plan(self.catalog, self.settings.queries.max_sql_bytes).size_bytes
+    def _plan(self, sql: str) -> Plan:
+        return self._request(sql).plan(self.catalog, self.settings.queries.max_sql_bytes)
 
     def _execute(self, sql: str, words: Sequence[Word]) -> QueryStatement | ImmediateAnswer:
         if len(words) > 2 and words[1].keyword == "IMMEDIATE" and words[2].kind == "string":
@@ -253,15 +240,15 @@ class Interpreter:
         added = f"{quote_plus(words[1].value)}={quote_plus(statement)}"
         return ImmediateAnswer(update_type="PREPARE", headers={"X-Trino-Added-Prepare": added})
 
-    def _checked(self, statement: str) -> QueryRequest:
-        """Return the request of a prepared query with NULL for every parameter.
+    def _checked(self, statement: str) -> str:
+        """Return a prepared query with NULL for every parameter.
 
         Raises:
             QueryError: the query is not valid.
         """
-        request = self._request(with_arguments(statement, ["NULL"] * len(placeholders_of(statement))))
-        request.plan(self.catalog, self.settings.queries.max_sql_bytes)
-        return request
+        bound = with_arguments(statement, ["NULL"] * len(placeholders_of(statement)))
+        self._plan(bound)
+        return bound
 
     def _deallocate(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         if len(words) != 3 or words[1].keyword != "PREPARE":
@@ -276,10 +263,10 @@ class Interpreter:
             if words[1].keyword == "INPUT":
                 return ImmediateAnswer(table=_parameters(len(placeholders_of(statement))))
             if words_of(statement)[0].keyword not in _QUERY_WORDS:
-                return ImmediateAnswer(table=AnswerTable.of(_OUTPUT_COLUMNS, []))
-            request = self._checked(statement)
+                return ImmediateAnswer(table=AnswerTable(_OUTPUT_COLUMNS, []))
+            bound = self._checked(statement)
             # The line break ends a comment at the end of the statement.
-            return self._query(f"SELECT * FROM ({request.sql}\n) AS described LIMIT 0", Shape.COLUMNS)
+            return self._query(f"SELECT * FROM ({bound}\n) AS described LIMIT 0", Shape.COLUMNS)
         return ImmediateAnswer(table=self.show_statements.columns(names_of(sql, words[1:])))
 
     def _show(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
@@ -392,12 +379,12 @@ def _argument(text: str) -> tuple[str, str]:
 
 def _parameters(count: int) -> AnswerTable:
     columns = [("Position", pa.int64()), ("Type", pa.string())]
-    return AnswerTable.of(columns, [(position, "unknown") for position in range(count)])
+    return AnswerTable(columns, [(position, "unknown") for position in range(count)])
 
 
 def output_columns(names: Sequence[str], types: Sequence[str]) -> AnswerTable:
     """Return the answer of DESCRIBE OUTPUT."""
-    return AnswerTable.of(
+    return AnswerTable(
         _OUTPUT_COLUMNS,
         [(name, "", "", "", shown, 0, False) for name, shown in zip(names, types, strict=True)],
     )

@@ -120,10 +120,6 @@ def _decimal(arrow_type: pa.DataType, _parametric: bool) -> tuple[str, dict[str,
     return f"decimal({precision},{scale})", signature
 
 
-def _unsigned(_type: pa.DataType, _parametric: bool) -> tuple[str, dict[str, Any]]:
-    return "decimal(20,0)", _signature("decimal", ("LONG", 20), ("LONG", 0))
-
-
 def _timestamp(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]]:
     tail = " with time zone" if arrow_type.tz else ""
     if not parametric:
@@ -171,14 +167,6 @@ def _float_values(array: pa.Array, _parametric: bool) -> list[Any]:
     if pc.all(pc.fill_null(pc.is_finite(array), True)).as_py() is not False:
         return values
     return [_NOT_FINITE.get(str(value), value) for value in values]
-
-
-def _decimal_values(array: pa.Array, _parametric: bool) -> list[Any]:
-    return _texts(decimal_text(array))
-
-
-def _text_values(array: pa.Array, _parametric: bool) -> list[Any]:
-    return _texts(array.cast(pa.string()))
 
 
 def _binary_values(array: pa.Array, _parametric: bool) -> list[Any]:
@@ -245,10 +233,6 @@ def _struct_values(array: pa.Array, parametric: bool) -> list[Any]:
     return [list(row) if is_valid else None for row, is_valid in zip(rows, valid, strict=True)]
 
 
-def _list_values(array: pa.Array, parametric: bool) -> list[Any]:
-    return _sliced(array, values_of(array.values, parametric=parametric))
-
-
 def _map_values(array: pa.Array, parametric: bool) -> list[Any]:
     keys = _keys(array.keys, parametric)
     items = values_of(array.items, parametric=parametric)
@@ -284,7 +268,7 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _Describe = Callable[[pa.DataType, bool], tuple[str, dict[str, Any]]]
 _TYPES: tuple[tuple[Callable[[pa.DataType], bool], _Describe], ...] = (
     (pa.types.is_decimal, _decimal),
-    (pa.types.is_uint64, _unsigned),
+    (pa.types.is_uint64, lambda _, parametric: _decimal(pa.decimal128(20, 0), parametric)),
     (pa.types.is_timestamp, _timestamp),
     (pa.types.is_time, _time),
     (pa.types.is_struct, _row),
@@ -314,13 +298,16 @@ _PLAIN = {
 _Values = Callable[[pa.Array, bool], list[Any]]
 _VALUES: tuple[tuple[Callable[[pa.DataType], bool], _Values], ...] = (
     (pa.types.is_floating, _float_values),
-    (pa.types.is_decimal, _decimal_values),
-    (pa.types.is_uint64, _text_values),
+    (pa.types.is_decimal, lambda array, _: _texts(decimal_text(array))),
+    (pa.types.is_uint64, lambda array, _: _texts(array.cast(pa.string()))),
     (pa.types.is_binary, _binary_values),
     (pa.types.is_date, _date_values),
     (pa.types.is_timestamp, _timestamp_values),
     (pa.types.is_time, _time_values),
     (pa.types.is_struct, _struct_values),
     (pa.types.is_map, _map_values),
-    (pa.types.is_list, _list_values),
+    (
+        pa.types.is_list,
+        lambda array, parametric: _sliced(array, values_of(array.values, parametric=parametric)),
+    ),
 )

@@ -33,59 +33,15 @@ _DIGEST_BYTES = 16
 _WORD = re.compile(r"\w+")
 # DuckDB's functions that may answer otherwise the next time, the words that are such functions without parentheses, and samples.
 # A column of such a name costs a tag, and nothing else.
-CHANGING = frozenset(
-    [
-        "age",
-        "current_catalog",
-        "current_connection_id",
-        "current_database",
-        "current_date",
-        "current_localtime",
-        "current_localtimestamp",
-        "current_query",
-        "current_query_id",
-        "current_role",
-        "current_schema",
-        "current_schemas",
-        "current_setting",
-        "current_time",
-        "current_timestamp",
-        "current_transaction_id",
-        "current_user",
-        "currval",
-        "error",
-        "gen_random_uuid",
-        "get_current_time",
-        "get_current_timestamp",
-        "getvariable",
-        "in_search_path",
-        "localtime",
-        "localtimestamp",
-        "nextval",
-        "now",
-        "rand",
-        "random",
-        "reservoir",
-        "sample",
-        "session_user",
-        "setseed",
-        "setval",
-        "sleep_ms",
-        "stats",
-        "tablesample",
-        "today",
-        "tomorrow",
-        "transaction_timestamp",
-        "txid_current",
-        "user",
-        "uuid",
-        "uuidv4",
-        "uuidv7",
-        "vector_type",
-        "write_log",
-        "yesterday",
-    ]
-)
+_CHANGING_WORDS = """
+    age current_catalog current_connection_id current_database current_date current_localtime
+    current_localtimestamp current_query current_query_id current_role current_schema current_schemas
+    current_setting current_time current_timestamp current_transaction_id current_user currval error
+    gen_random_uuid get_current_time get_current_timestamp getvariable in_search_path localtime localtimestamp
+    nextval now rand random reservoir sample session_user setseed setval sleep_ms stats tablesample today tomorrow
+    transaction_timestamp txid_current user uuid uuidv4 uuidv7 vector_type write_log yesterday
+"""
+CHANGING = frozenset(_CHANGING_WORDS.split())
 # An answer is data of its user: no other page may use it, and its address may hold a key.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
