@@ -103,11 +103,6 @@ def _requalify(column: exp.Column, aliases: _Aliases) -> Iterator[Edit]:
         select = select.find_ancestor(exp.Select)
 
 
-def is_common_table(node: exp.Table) -> bool:
-    """Return whether a table is one of a WITH around it."""
-    return common_table(node) is not None
-
-
 def common_table(node: exp.Table) -> exp.CTE | None:
     """Return the table of a WITH around it that a name means: an earlier one, or itself if the WITH is recursive."""
     if node.args.get("db"):

@@ -571,25 +571,24 @@ def _schema_patterns(select: exp.Select) -> list[tuple[str | None, re.Pattern[st
 
 def _literal(pattern: str, escape: str) -> str | None:
     """Return the only text that a pattern of LIKE fits; None if it has wildcards."""
-    text = []
-    characters = iter(pattern)
-    for character in characters:
-        if escape and character == escape:
-            text.append(next(characters, ""))
-        elif character in "%_":
-            return None
-        else:
-            text.append(character)
-    return "".join(text)
+    characters = list(_characters(pattern, escape))
+    return None if any(is_wild for _, is_wild in characters) else "".join(one for one, _ in characters)
 
 
 def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
     """Return a pattern of LIKE as a regular expression."""
-    parts = []
+    parts = (
+        ".*" if one == "%" and is_wild else "." if is_wild else re.escape(one)
+        for one, is_wild in _characters(pattern, escape)
+    )
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _characters(pattern: str, escape: str) -> Iterator[tuple[str, bool]]:
+    """Yield the characters of a pattern of LIKE, and whether each is a wildcard."""
     characters = iter(pattern)
     for character in characters:
         if escape and character == escape:
-            parts.append(re.escape(next(characters, "")))
+            yield next(characters, ""), False
         else:
-            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
-    return re.compile("".join(parts), re.DOTALL)
+            yield character, character in "%_"

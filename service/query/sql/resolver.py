@@ -24,7 +24,8 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -49,7 +50,7 @@ from service.base.errors import (
 )
 from service.query.sql.names import (
     TablesBySelect,
-    is_common_table,
+    common_table,
     rename_tables,
     respell,
     used_columns,
@@ -80,15 +81,12 @@ from service.query.sql.schemas import (
     ListedSchema,
     NameArgument,
     Owner,
-    changes_call,
     database_at,
-    difference_call,
     information_schema_table,
     listed_names,
-    metadata_call,
     one_before,
     schema_called,
-    upstream_table,
+    table_call,
 )
 from service.query.sql.text import edited, generated
 
@@ -271,20 +269,19 @@ class Resolver:
         references: list[TableReference] = []
         tables: dict[int, list[tuple[exp.Table, TableReference]]] = {}
         for node in list(query.find_all(exp.Table, bfs=False)):
-            call = difference_call(node, self._sql) if isinstance(node.this, exp.Func) else None
-            at = metadata_call(node, self._sql) if self._is_upstream and call is None else None
-            changed = changes_call(node, self._sql) if isinstance(node.this, exp.Func) else None
-            if call is not None:
-                reference = self._difference(call, len(references) + 1)
-            elif changed is not None:
-                reference = self._changes(*changed, len(references) + 1)
+            compared = self._call(node, DIFFERENCES)
+            at = self._call(node, SAVEPOINT_METADATA) if self._is_upstream and compared is None else None
+            if compared is not None:
+                reference = self._difference(compared, len(references) + 1)
+            elif (changed := self._call(node, CHANGES)) is not None:
+                reference = self._changes(changed, len(references) + 1)
             elif at is not None:
-                reference = self._metadata(at, len(references) + 1)
+                reference = self._metadata(at[0], len(references) + 1)
             elif isinstance(node.this, exp.Func):
                 check_table_function(node.this)
                 continue
             # The tables of a WITH have no rows of their own: the tables inside of them are found, too.
-            elif is_common_table(node):
+            elif common_table(node) is not None:
                 continue
             else:
                 self.named += (node.copy(),)
@@ -314,6 +311,9 @@ class Resolver:
             ),
         )
 
+    def _call(self, node: exp.Table, function: str) -> tuple[NameArgument, ...] | None:
+        return table_call(node, self._sql, function) if isinstance(node.this, exp.Func) else None
+
     def again(self, query: RememberedQuery) -> Plan | None:
         """Return the plan of a query that was planned before; None if its names mean other tables now.
 
@@ -340,21 +340,21 @@ class Resolver:
         Raises:
             DatabaseNotFoundError: the catalog has no such database.
         """
-        try:
-            schema = schema_called(self._catalog, name)
-        except CatalogError as error:
-            raise _at(query_error_of(error), position) from error
-        return self._database_of(schema)
+        with _placed(position, CatalogError):
+            return self._database_of(schema_called(self._catalog, name))
 
     def _database_of(self, schema: ListedSchema) -> Owner:
         """Return the database of a schema; the client learns of newer ones that cannot be read."""
-        found = (
+        self._skip(
             f'"{schema.name}" is "{schema.database.name}": "{one.name}" is newer, and cannot be read: '
             f"{query_error_of(one.error).message}"
             for one in schema.skipped
         )
-        self.skipped = tuple(dict.fromkeys((*self.skipped, *found)))
         return schema.database
+
+    def _skip(self, found: Iterable[str]) -> None:
+        """Note savepoints that would be meant if they could be read, in sentences for the client."""
+        self.skipped = tuple(dict.fromkeys((*self.skipped, *found)))
 
     def default_database(self, name: str, position: Position | None = None) -> Owner:
         """Return the database of tables without one; warn if nothing but its age says that it is meant.
@@ -485,19 +485,18 @@ class Resolver:
             name=f"{number}: {DIFFERENCES}({', '.join(names)})", database=compared, table=table
         )
 
-    def _changes(self, schema: str, argument: NameArgument, number: int) -> TableReference:
+    def _changes(self, call: tuple[NameArgument, ...], number: int) -> TableReference:
+        schema, argument = call
         position = argument.position
-        history = self.database(schema, position)
+        history = self.database(schema.name, schema.position)
         if not isinstance(history, HistoryDatabase):
             raise InvalidQueryError(
-                f"expected the schema of a history before {CHANGES}, found {schema!r}",
+                f"expected the schema of a history before {CHANGES}, found {schema.name!r}",
                 hint="the schema of a job's history ends in __history; SHOW SCHEMAS lists all",
                 position=position,
             )
-        try:
+        with _placed(position, CatalogError, ReaderError):
             table = changes_of(history, argument.name)
-        except (CatalogError, ReaderError) as error:
-            raise _at(query_error_of(error), position) from error
         name = f"{number}: {history.name}.{CHANGES}({table.name})"
         return TableReference(name=name, database=history, table=table)
 
@@ -506,7 +505,7 @@ class Resolver:
         if argument.name.casefold() != PREVIOUS or self._catalog.claims(PREVIOUS):
             return self._one_database(argument)
         earlier, skipped = one_before(after, self._catalog.jobs())
-        self.skipped = tuple(dict.fromkeys((*self.skipped, *skipped)))
+        self._skip(skipped)
         if earlier is not None:
             return earlier
         raise DatabaseNotFoundError(
@@ -526,10 +525,8 @@ class Resolver:
 
     def _file(self, node: exp.Table, number: int, position: Position | None) -> TableReference:
         path = node.name
-        try:
+        with _placed(position, QueryError):
             found = self._system_tables.file(path) if self._system_tables is not None else None
-        except QueryError as error:
-            raise _at(error, position) from error
         if found is None:
             raise ForbiddenError("reading files is not allowed", position=position)
         # Columns may be qualified by the name of the table: counts.word FROM 'folder/counts.csv'.
@@ -537,34 +534,29 @@ class Resolver:
         return TableReference(name=f"{number}: {path}", database=None, table=found)
 
     def _frame(self, name: str, number: int, position: Position | None) -> TableReference | None:
-        try:
+        with _placed(position, QueryError):
             found = self._system_tables.frame(name) if self._system_tables is not None else None
-        except QueryError as error:
-            raise _at(error, position) from error
         return None if found is None else TableReference(name=f"{number}: {name}", database=None, table=found)
 
     def _system_table(self, parts: Sequence[str], node: exp.Table, position: Position | None) -> Table | None:
         if self._system_tables is None:
             return None
         path = tuple(part.casefold() for part in parts)
-        try:
-            return self._system_tables.table(path, requested_databases(node, self._listed_names))
-        except QueryError as error:
-            raise _at(error, position) from error
+        with _placed(position, QueryError):
+            return self._system_tables.table(path, self._requested(node))
 
-    def _listed_names(self) -> list[str]:
-        return listed_names(self._catalog)
+    def _requested(self, node: exp.Table) -> tuple[str, ...] | None:
+        return requested_databases(node, lambda: listed_names(self._catalog))
 
     def _listing(self, name: str, node: exp.Table, position: Position | None) -> Table:
-        databases = requested_databases(node, self._listed_names)
-        try:
-            return information_schema_table(self._catalog, name, databases)
-        except NoSuchTableError as error:
-            raise _at(query_error_of(error), position) from error
+        with _placed(position, NoSuchTableError):
+            return information_schema_table(self._catalog, name, self._requested(node))
 
     def _table(self, database: Owner, name: str, position: Position | None) -> Table:
         try:
-            found = upstream_table(database, name) if self._is_upstream else None
+            found = None
+            if self._is_upstream and isinstance(database, Database):
+                found = database.upstream_table(name)
             return found or database.table(name)
         except NoSuchTableError as error:
             failure = _at(query_error_of(error), position)
@@ -600,6 +592,15 @@ def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, tuple[Pre
             if predicate != ANYTHING:
                 predicates[references[alias].name] = predicate, texts
     return predicates
+
+
+@contextmanager
+def _placed(position: Position | None, *kinds: type[Exception]) -> Iterator[None]:
+    """Raise errors as those of the service, with a place in the text."""
+    try:
+        yield
+    except kinds as error:
+        raise _at(query_error_of(error), position) from error
 
 
 def _at(error: QueryError, position: Position | None) -> QueryError:

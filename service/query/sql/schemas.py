@@ -46,7 +46,7 @@ A path is compared with those of the databases that the user sees, and never ope
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -347,28 +347,17 @@ def _rows_of(listed: Sequence[ListedSchema], schema: pa.Schema, rows: _NamedRows
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _schema(*columns: str, **others: pa.DataType) -> pa.Schema:
-    return pa.schema([(column, others.get(column, pa.string())) for column in columns])
-
-
 _NAMED_TABLES: dict[str, tuple[str, pa.Schema, _NamedRows]] = {
-    "schemata": ("the databases", _schema("catalog_name", "schema_name"), schemata_rows),
+    "schemata": ("the databases", schema_of("catalog_name, schema_name"), schemata_rows),
     "tables": (
         "the tables of all databases",
-        _schema("table_catalog", "table_schema", "table_name", "table_type", "table_comment"),
+        schema_of("table_catalog, table_schema, table_name, table_type, table_comment"),
         tables_rows,
     ),
     "columns": (
         "the columns of all tables",
-        _schema(
-            "table_catalog",
-            "table_schema",
-            "table_name",
-            "column_name",
-            "ordinal_position",
-            "is_nullable",
-            "data_type",
-            ordinal_position=pa.int32(),
+        schema_of(
+            "table_catalog, table_schema, table_name, column_name, ordinal_position int, is_nullable, data_type"
         ),
         columns_rows,
     ),
@@ -458,30 +447,36 @@ class NameArgument:
     position: Position | None
 
 
-def table_call(
-    node: exp.Table,
-    sql: str,
-    function: str,
-    form: str,
-    counts: Collection[int],
-    *,
-    is_qualified: bool = False,
-    may_be_empty: bool = False,
-) -> tuple[str, tuple[NameArgument, ...]] | None:
-    """Return the schema and the arguments of a call in place of a table, and make the node a table of that name; None for anything else.
+# A database of this name goes before.
+PREVIOUS = "previous"
+FLINK = "flink"
+STATE_CATALOG = "state"
+"""The name that Flink's own examples give to the catalog."""
+METADATA = "metadata"
+SAVEPOINT_METADATA = "savepoint_metadata"
+# A function that stands in place of a table → how it is written, and how many arguments it may have.
+_CALLS = {
+    DIFFERENCES: (f"{DIFFERENCES}('before', 'after') or {DIFFERENCES}('before', 'after', 'table')", (2, 3)),
+    CHANGES: (f"\"job__history\".{CHANGES}('table')", (1,)),
+    SAVEPOINT_METADATA: (f"{SAVEPOINT_METADATA}('path')", (1,)),
+}
+
+
+def table_call(node: exp.Table, sql: str, function: str) -> tuple[NameArgument, ...] | None:
+    """Return the arguments of a call that stands in place of a table, and make the node a table of that name; None for anything else.
 
     Args:
         node: what stands in FROM.
         sql: the text in which the nodes have their positions.
         function: its name.
-        form: how it is written, for errors.
-        counts: how many arguments it may have.
-        is_qualified: whether it is a table of a schema, and not of none.
-        may_be_empty: whether the first name may be empty.
+
+    Returns:
+        the names; of `changes` the schema before its argument.
 
     Raises:
-        InvalidQueryError: the call has other arguments than names in single quotes.
+        InvalidQueryError: the call has other arguments than names in single quotes, or stands in a schema, or in none.
     """
+    form, counts = _CALLS[function]
     outer = node.this
     *qualifier, call = node.parts
     if _is_call_of(_TABLE, outer) and len(outer.expressions) == 1:
@@ -491,18 +486,16 @@ def table_call(
     if not _is_call_of(function, call):
         return None
     position = _position_of(call, sql)
-    if bool(qualifier) != is_qualified:
+    if bool(qualifier) != (function == CHANGES):
         expected = (
-            f"the schema of a history before {function}"
-            if is_qualified
-            else f"{function} without a qualifier"
+            f"{function} without a qualifier" if qualifier else f"the schema of a history before {function}"
         )
         raise InvalidQueryError(f"expected {expected}", hint=f"write {form}", position=position)
     arguments: Sequence[exp.Expr] = call.expressions
     if len(arguments) not in counts:
         raise InvalidQueryError(f"expected {form}, found {len(arguments)} arguments", position=position)
     names = tuple(
-        _name(argument, sql, form, may_be_empty=may_be_empty and not place)
+        _name(argument, sql, form, may_be_empty=function == DIFFERENCES and not place)
         for place, argument in enumerate(arguments)
     )
     name = exp.to_identifier(function)
@@ -510,7 +503,7 @@ def table_call(
     if "start" in outer.meta:
         name.meta["end"] = _end_of_call(sql, outer.meta["start"])
     node.set("this", name)
-    return qualifier[-1].name if qualifier else "", names
+    return (*(NameArgument(one.name, position) for one in qualifier[-1:]), *names)
 
 
 def _is_call_of(name: str, node: object) -> bool:
@@ -548,34 +541,7 @@ def _end_of_call(sql: str, start: int) -> int:
     raise AssertionError("the text was parsed, so the call has an end")
 
 
-# A database of this name goes before.
-PREVIOUS = "previous"
-_FORM = f"{DIFFERENCES}('before', 'after') or {DIFFERENCES}('before', 'after', 'table')"
-_CHANGES_FORM = f"\"job__history\".{CHANGES}('table')"
-
-
-def difference_call(node: exp.Table, sql: str) -> tuple[NameArgument, ...] | None:
-    """Return the arguments of a call of `diff` in place of a table, and make the node a table of that name; None for anything else.
-
-    Args:
-        node: what stands in FROM.
-        sql: the text in which the nodes have their positions.
-
-    Raises:
-        InvalidQueryError: the call has other arguments than names in single quotes.
-    """
-    found = table_call(node, sql, DIFFERENCES, _FORM, (2, 3), may_be_empty=True)
-    return None if found is None else found[1]
-
-
-def changes_call(node: exp.Table, sql: str) -> tuple[str, NameArgument] | None:
-    """Return the schema and the argument of a call of `changes` in place of a table, and make the node a table; None for anything else.
-
-    Raises:
-        InvalidQueryError: the call has another argument than a name in single quotes, or no history.
-    """
-    found = table_call(node, sql, CHANGES, _CHANGES_FORM, (1,), is_qualified=True)
-    return None if found is None else (found[0], found[1][0])
+_METADATA_FILE = "/_metadata"
 
 
 def one_before(after: Database, jobs: Iterable[Job]) -> tuple[Database | None, tuple[str, ...]]:
@@ -601,38 +567,10 @@ def one_before(after: Database, jobs: Iterable[Job]) -> tuple[Database | None, t
     return None, tuple(skipped)
 
 
-FLINK = "flink"
-STATE_CATALOG = "state"
-"""The name that Flink's own examples give to the catalog."""
-METADATA = "metadata"
-SAVEPOINT_METADATA = "savepoint_metadata"
-_METADATA_FORM = f"{SAVEPOINT_METADATA}('path')"
-_METADATA_FILE = "/_metadata"
-
-
-def metadata_call(node: exp.Table, sql: str) -> NameArgument | None:
-    """Return the argument of `savepoint_metadata` in place of a table, and make the node a table of that name; None for others.
-
-    Raises:
-        InvalidQueryError: the call has another argument than a text in single quotes.
-    """
-    found = table_call(node, sql, SAVEPOINT_METADATA, _METADATA_FORM, (1,))
-    return None if found is None else found[1][0]
-
-
 def database_at(catalog: Catalog, path: str) -> Database | None:
     """Return the database at a path that the user sees; None if there is none."""
     wanted = _plain(path)
     return next((one for one in catalog.known() if _plain(one.path) == wanted), None)
-
-
-def upstream_table(database: object, name: str) -> Table | None:
-    """Return a table of a database by its name in Flink's State Catalog; None if there is none.
-
-    Raises:
-        ReaderError: a file that may hold the state of this name cannot be read.
-    """
-    return database.upstream_table(name) if isinstance(database, Database) else None
 
 
 def _plain(path: str) -> str:

@@ -35,7 +35,6 @@ its name. They are written as constants, so that they prune as constants do; wha
 from __future__ import annotations
 
 import base64
-import datetime
 import importlib
 import math
 import re
@@ -209,7 +208,6 @@ _NUMBER = re.compile(r"\d{1,40}(?:\.\d{0,40})?|\.\d{1,40}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)?")
 _MARK = '"'
-_SIGNS = {1: "", -1: "-"}
 # sqlglot counts BIT '101' among them, which is no hundred and one.
 _INTEGERS = exp.DataType.INTEGER_TYPES - {exp.DataType.Type.BIT}
 _TIMESTAMPS = frozenset(
@@ -274,45 +272,47 @@ def _text(node: exp.Expr, _column: pa.DataType) -> str | None:
     return node.this if isinstance(node, exp.Literal) and node.is_string else None
 
 
-def _integer(node: exp.Expr, column: pa.DataType) -> int | None:
+def _integer(node: exp.Expr, column: pa.DataType) -> Any:
     literal, sign = _signed(node)
     if literal is None or not _INTEGER.fullmatch(literal.this):
         return None
-    value: int | None = _value(str(sign * int(literal.this)), column)
-    return value
+    return _value(str(sign * int(literal.this)), column)
 
 
-def _decimal(node: exp.Expr, column: pa.DataType) -> Decimal | None:
-    literal, sign = _signed(node)
-    if literal is None or literal.is_string or not _NUMBER.fullmatch(literal.this):
+def _decimal(node: exp.Expr, column: pa.DataType) -> Any:
+    number = _number(node)
+    return None if number is None else _value(number, column)
+
+
+def _floating(node: exp.Expr, column: pa.DataType) -> Any:
+    number = _number(node)
+    if number is None:
         return None
-    value: Decimal | None = _value(f"{_SIGNS[sign]}{literal.this}", column)
-    return value
-
-
-def _floating(node: exp.Expr, column: pa.DataType) -> float | None:
-    literal, sign = _signed(node)
-    if literal is None or literal.is_string or not _NUMBER.fullmatch(literal.this):
-        return None
-    value: float | None = _value(f"{_SIGNS[sign]}{literal.this}", column)
+    value = _value(number, column)
     # A number that the type cannot hold is rounded before it is compared; the engine decides what matches then.
     # Zero has two encodings, and a lookup would find one of them.
-    is_exact = value and math.isfinite(value) and Decimal(value) == sign * Decimal(literal.this)
+    is_exact = value and math.isfinite(value) and Decimal(value) == Decimal(number)
     return value if is_exact else None
 
 
-def _date(node: exp.Expr, column: pa.DataType) -> datetime.date | None:
-    text = _text(node, column)
-    value: datetime.date | None = _value(text, column) if text and _DATE.fullmatch(text) else None
-    return value
+def _number(node: exp.Expr) -> str | None:
+    """Return the text of a literal number, with its sign; None if the node is none."""
+    literal, sign = _signed(node)
+    if literal is None or literal.is_string or not _NUMBER.fullmatch(literal.this):
+        return None
+    return f"{'-' if sign < 0 else ''}{literal.this}"
 
 
-def _timestamp(node: exp.Expr, column: pa.DataType) -> datetime.datetime | None:
+def _date(node: exp.Expr, column: pa.DataType) -> Any:
     text = _text(node, column)
-    is_known = text and column.tz is None and _TIMESTAMP.fullmatch(text)
+    return _value(text, column) if text and _DATE.fullmatch(text) else None
+
+
+def _timestamp(node: exp.Expr, column: pa.DataType) -> Any:
+    text = _text(node, column)
     # The engine decides about constants that are finer than the unit of the column: they are no keys.
-    value: datetime.datetime | None = _value(str(text), column) if is_known else None
-    return value
+    is_known = text and column.tz is None and _TIMESTAMP.fullmatch(text)
+    return _value(str(text), column) if is_known else None
 
 
 def _value(text: str, column: pa.DataType) -> Any:
@@ -520,11 +520,8 @@ def with_values(sql: str, values: Sequence[Any] | Mapping[str, Any]) -> str:
     Raises:
         InvalidQueryError: it has more or fewer parameters, or SQL has no constant for a value.
     """
-    is_named = isinstance(values, Mapping)
-    found = (
-        list(_named_parameters(sql)) if is_named else [(token.start, token.end, "?") for token in _marks(sql)]
-    )
     if isinstance(values, Mapping):
+        found = list(_named_parameters(sql))
         names = {name for _, _, name in found}
         if names != values.keys():
             raise InvalidQueryError(
@@ -533,6 +530,11 @@ def with_values(sql: str, values: Sequence[Any] | Mapping[str, Any]) -> str:
             )
         chosen = [values[name] for _, _, name in found]
     else:
+        found = [
+            (token.start, token.end, "?")
+            for token in _all_tokens(sql)
+            if token.token_type is TokenType.PLACEHOLDER
+        ]
         if len(found) != len(values):
             raise InvalidQueryError(
                 f"expected {len(found)} value{'' if len(found) == 1 else 's'} for parameters, found {len(values)}",
@@ -549,10 +551,6 @@ def with_values(sql: str, values: Sequence[Any] | Mapping[str, Any]) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"${name}" for name in sorted(names)) or "none"
-
-
-def _marks(sql: str) -> list[Token]:
-    return [token for token in _all_tokens(sql) if token.token_type is TokenType.PLACEHOLDER]
 
 
 def _named_parameters(sql: str) -> Iterator[tuple[int, int, str]]:
