@@ -18,7 +18,6 @@ from service.doors.http.api import (
     health,
     jobs,
     links,
-    queries,
     query,
     saved,
     savepoints,
@@ -145,7 +144,6 @@ def create_app(
     install_error_handlers(app)
     routers = (
         query,
-        queries,
         databases,
         jobs,
         changes,

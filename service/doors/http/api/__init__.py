@@ -3,8 +3,7 @@
 In reading order:
 
     state.py      the objects that all routers share
-    query.py      POST /api/query
-    queries.py    /api/queries: queries that run while their client does something else
+    query.py      POST /api/query; /api/queries: queries that run while their client does something else
     answers.py    the rows of a query → an HTTP answer
     links.py      GET /db/…: databases, tables, keys and statements as links
     linkanswers.py the rows of a link, with an ETag and its headers
