@@ -122,11 +122,15 @@ class Client:
                 f"expected a user who sees all values, found one with the mask {self.caller.mask!r:.100}: {why}"
             )
 
-    def context(self, group: QueryGroup[Query], **about: Any) -> Context:
+    @cached_property
+    def queries(self) -> QueryGroup[Query]:
+        """The queries that are started for what the caller asks."""
+        return QueryGroup(self.served.queries.start)
+
+    def context(self, **about: Any) -> Context:
         """Return what a use case may use.
 
         Args:
-            group: starts the queries.
             **about: attributes of the context, and limits of each query as `QueryRequest` has them.
         """
         warn = about.pop("warn", lambda _: None)
@@ -134,20 +138,17 @@ class Client:
         return Context(
             catalog=self.visible,
             settings=self.served.settings,
-            start=group.start,
+            start=self.queries.start,
             request=lambda: asked,
             warn=warn,
         )
 
-    async def outcome(
-        self, task: Task[Any, Any], asked: TaskRequest, queries: list[Query], **about: Any
-    ) -> Outcome:
+    async def outcome(self, task: Task[Any, Any], asked: TaskRequest, **about: Any) -> Outcome:
         """Return the outcome of a use case; a caller that is cancelled ends what it waits for.
 
         Args:
             task: the use case.
             asked: its request.
-            queries: gets those that were started.
             **about: as for `context`.
 
         Raises:
@@ -155,9 +156,8 @@ class Client:
         """
         if isinstance(asked, CheckRequest):
             return await self.checked(asked)
-        group = QueryGroup(self.served.queries.start, queries)
-        context = self.context(group, **about)
-        found: Outcome = await found_in_thread(lambda: task.run(asked, context), group.cancel)
+        context = self.context(**about)
+        found: Outcome = await found_in_thread(lambda: task.run(asked, context), self.queries.cancel)
         return found
 
     async def checked(
@@ -175,7 +175,7 @@ class Client:
         """
         if asked.values is not None:
             self._check_unmasked("a check of values shows those that are damaged")
-        context = self.context(QueryGroup(self.served.queries.start))
+        context = self.context()
         found = await self.served.checks.outcome(asked, context, jar, jar_name)
         report = found.report
         audit_check(self.caller.identity, report["savepoint"], report["against"], report)

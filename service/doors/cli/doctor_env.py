@@ -65,7 +65,7 @@ def _show(options: Namespace) -> int:
     return code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """A check: its name, its result, and the text for the user."""
 
@@ -89,7 +89,7 @@ def checks(
         path_map: recorded path prefixes and the present ones.
         storage: how files are reached.
     """
-    yield Check(name="python", state=FINE, found=f"{platform.python_version()} at {sys.executable}")
+    yield Check("python", FINE, f"{platform.python_version()} at {sys.executable}")
     for package in _NEEDED:
         yield _package(package, package, WRONG, "savepointdb needs it: pip install savepointdb")
     for engine in ENGINES:
@@ -116,24 +116,24 @@ def _requirement(engine: RegisteredEngine, requirement: Requirement) -> Check:
         loaded(requirement.check)()
     except EngineUnavailableError as error:
         found = f"{error.message}; without it there is no engine {engine.title}"
-        return Check(name=requirement.name, state=otherwise, found=found)
-    return Check(name=requirement.name, state=FINE, found=f"{engine.title} runs on it")
+        return Check(requirement.name, otherwise, found)
+    return Check(requirement.name, FINE, f"{engine.title} runs on it")
 
 
 def _package(module: str, distribution: str, otherwise: str, purpose: str) -> Check:
     # Looked up, not imported: some of them take seconds to import.
     if find_spec(module) is None:
-        return Check(name=module, state=otherwise, found=f"not installed; {purpose}")
+        return Check(module, otherwise, f"not installed; {purpose}")
     try:
-        return Check(name=module, state=FINE, found=version(distribution))
+        return Check(module, FINE, version(distribution))
     except PackageNotFoundError:
-        return Check(name=module, state=FINE, found="installed")
+        return Check(module, FINE, "installed")
 
 
 def _memory() -> Check:
     total = machine.memory_bytes()
     found = f"{size_text(total)}, {machine.cores()} cores"
-    return Check(name="memory", state=FINE if total >= _LEAST_MEMORY else WRONG, found=found)
+    return Check("memory", FINE if total >= _LEAST_MEMORY else WRONG, found)
 
 
 def _folders(settings: Settings) -> Iterator[Check]:
@@ -145,8 +145,8 @@ def _compiled() -> Check:
     missing = missing_units(COMPILED_UNITS)
     if missing:
         found = f"{len(missing)} of {len(COMPILED_UNITS)} parts would be compiled at first use: savepointdb compile"
-        return Check(name="compiled code", state=MISSING, found=found)
-    return Check(name="compiled code", state=FINE, found=f"all {len(COMPILED_UNITS)} parts, for this machine")
+        return Check("compiled code", MISSING, found)
+    return Check("compiled code", FINE, f"all {len(COMPILED_UNITS)} parts, for this machine")
 
 
 def _writable(name: str, folder: str) -> Check:
@@ -156,36 +156,30 @@ def _writable(name: str, folder: str) -> Check:
         with tempfile.TemporaryFile(dir=folder):
             free = shutil.disk_usage(folder).free
     except OSError as error:
-        return Check(name=name, state=WRONG, found=f"{folder}: {error.strerror}")
+        return Check(name, WRONG, f"{folder}: {error.strerror}")
     found = f"{folder}, {size_text(free)} free"
-    return Check(name=name, state=FINE if free >= _LEAST_DISK else WRONG, found=found)
+    return Check(name, FINE if free >= _LEAST_DISK else WRONG, found)
 
 
 def _keys(settings: Settings) -> Check:
     if not settings.auth.keys_file and not settings.auth.oidc_issuer:
         return Check(
-            name="keys",
-            state=MISSING,
-            found="none; without them the service accepts only requests from this machine",
+            "keys", MISSING, "none; without them the service accepts only requests from this machine"
         )
     path = Path(settings.auth.keys_file)
     if not settings.auth.keys_file:
-        return Check(name="keys", state=FINE, found=f"tokens of {settings.auth.oidc_issuer}")
+        return Check("keys", FINE, f"tokens of {settings.auth.oidc_issuer}")
     if not path.is_file():
-        return Check(name="keys", state=WRONG, found=f"{path} is not there: savepointdb keys create")
+        return Check("keys", WRONG, f"{path} is not there: savepointdb keys create")
     shared = path.stat().st_mode & 0o077  # any permission of group or others
-    return Check(
-        name="keys",
-        state=WRONG if shared else FINE,
-        found=f"{path}{' is readable by others' if shared else ''}",
-    )
+    return Check("keys", WRONG if shared else FINE, f"{path}{' is readable by others' if shared else ''}")
 
 
 def _conflicts(roots: Sequence[Root]) -> Iterator[Check]:
     try:
         labelled(roots)
     except CatalogError as error:
-        yield Check(name="roots", state=WRONG, found=str(error))
+        yield Check("roots", WRONG, str(error))
 
 
 def _root(root: Root, path_map: Mapping[str, str] | None, storage: StorageOptions) -> Iterator[Check]:
@@ -194,20 +188,20 @@ def _root(root: Root, path_map: Mapping[str, str] | None, storage: StorageOption
         databases = Catalog([root], path_map=path_map, options=storage).described()
     except (ReaderError, CatalogError, OSError) as error:
         reason = error.message if isinstance(error, ReaderError) else error
-        yield Check(name="root", state=WRONG, found=f"{root.path} cannot be read: {reason}")
+        yield Check("root", WRONG, f"{root.path} cannot be read: {reason}")
         return
     faults = [fault for database in databases if (fault := _fault(database))]
     count = counted(len(databases), "savepoint")
     if not databases:
-        yield Check(name="root", state=MISSING, found=f"{root.path}: no savepoint is there yet")
+        yield Check("root", MISSING, f"{root.path}: no savepoint is there yet")
     elif faults:
         yield Check(
             name="root", state=WRONG, found=f"{root.path}: {len(faults)} of {count} cannot be read whole"
         )
     else:
-        yield Check(name="root", state=FINE, found=f"{root.path}: {count}, all files are there")
+        yield Check("root", FINE, f"{root.path}: {count}, all files are there")
     for found in faults:
-        yield Check(name="savepoint", state=WRONG, found=found)
+        yield Check("savepoint", WRONG, found)
 
 
 def _clusters(settings: Settings, roots: Sequence[Root]) -> Iterator[Check]:
@@ -216,7 +210,7 @@ def _clusters(settings: Settings, roots: Sequence[Root]) -> Iterator[Check]:
         endpoints = endpoints_of(settings)
         places = Places.of(settings, [root.path for root in roots])
     except InvalidSettingError as error:
-        yield Check(name="cluster", state=WRONG, found=str(error))
+        yield Check("cluster", WRONG, str(error))
         return
     if not endpoints:
         return
@@ -225,16 +219,16 @@ def _clusters(settings: Settings, roots: Sequence[Root]) -> Iterator[Check]:
         try:
             watch.look()
         except FlinkError as error:
-            yield Check(name="cluster", state=WRONG, found=error.told)
+            yield Check("cluster", WRONG, error.told)
             continue
         jobs = watch.jobs()
         running = sum(job.state == RUNNING for job in jobs)
         found = f"{endpoint.label}: Flink {watch.version}, {running} of {len(jobs)} jobs run"
-        yield Check(name="cluster", state=FINE, found=found)
+        yield Check("cluster", FINE, found)
         for job in jobs:
             if not places.has_served(job.paths):
                 where = f"its checkpoints, such as {max(job.paths)}, are under no root: --root, or --flink-path-map"
-                yield Check(name="job", state=MISSING, found=f"{endpoint.label}: {job.name}: {where}")
+                yield Check("job", MISSING, f"{endpoint.label}: {job.name}: {where}")
 
 
 def _fault(database: Database) -> str:

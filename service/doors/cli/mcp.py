@@ -62,11 +62,8 @@ def _serve(options: Namespace) -> None:
             "savepointdb: an agent starts this command, and speaks with it by standard input and output; Ctrl-C ends it",
             file=sys.stderr,
         )
-    checks, saved, writes = (
-        Checks(chosen),
-        SavedQueries(chosen.queries.saved_queries),
-        Writes(chosen, catalog),
-    )
+    checks, writes = Checks(chosen), Writes(chosen, catalog)
+    saved = SavedQueries(chosen.queries.saved_queries)
     with closing(Queries(catalog, open_engines(chosen), chosen)) as queries, closing(checks), closing(writes):
 
         def interrupted(number: int) -> NoReturn:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 from anyio import CancelScope, to_thread
@@ -147,35 +146,13 @@ _SAYS_NOTHING = frozenset({"title", "maxLength", "maxItems", "additionalProperti
 _MOST_REASONS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Client):
-    """One call of a tool.
-
-    Attributes:
-        queries: those that were started for it.
-    """
-
-    queries: list[Query] = field(default_factory=list)
-
-    def bytes_read(self) -> tuple[int, int]:
-        """Return how many bytes of savepoints the queries of the call have read, and about how many they read in all."""
-        found = [query.progress for query in tuple(self.queries)]
-        return sum(one.bytes_read for one in found), sum(one.bytes_total for one in found)
-
-    async def started(self, request: QueryRequest) -> Query:
-        """Start a query; its caller closes it.
-
-        Raises:
-            QueryError: the statement means nothing or is not allowed, or too many queries wait.
-        """
-        query = await to_thread.run_sync(self.served.queries.start, request)
-        self.queries.append(query)
-        return query
+    """One call of a tool."""
 
     @asynccontextmanager
     async def running(self, request: QueryRequest) -> AsyncIterator[Query]:
         """Start a query for the time of a block; a call that is cancelled cancels it."""
-        query = await self.started(request)
+        query = await to_thread.run_sync(self.queries.start, request)
         try:
             yield query
         finally:

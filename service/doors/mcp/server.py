@@ -176,7 +176,7 @@ async def _tell_progress(call: Call, context: _Context) -> None:
     told = 0
     while True:
         await anyio.sleep(_PROGRESS_EVERY_S)
-        read, total = call.bytes_read()
+        read, total = call.queries.bytes_read()
         if read > told:
             told, total = read, max(read, total)
             await context.session.report_progress(

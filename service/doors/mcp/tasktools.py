@@ -37,7 +37,7 @@ def runner_of(registered: RegisteredTask) -> Callable[[Call, Any], Awaitable[Too
     async def run(call: Call, arguments: LimitedArguments) -> ToolResult:
         told: list[str] = []
         asked = request_of(task.request, arguments)
-        outcome: Any = await call.outcome(task, asked, call.queries, warn=told.append)
+        outcome: Any = await call.outcome(task, asked, warn=told.append)
         is_brief = hasattr(outcome, "brief")
         content = outcome.brief() if is_brief else outcome.to_dict()
         told += content.pop("notes", [])

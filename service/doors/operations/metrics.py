@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections import Counter as Count
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -79,37 +80,20 @@ class Metrics:
         self._triggers = triggers
         # Not the global registry: two applications in one process, as in tests, would collide.
         self._registry = CollectorRegistry()
-        self._ended = Counter(
-            "savepointdb_queries", "queries that ended", ("state", "engine", "code"), registry=self._registry
+        counter = partial(Counter, registry=self._registry)
+        histogram = partial(Histogram, buckets=_SECONDS, registry=self._registry)
+        self._ended = counter("savepointdb_queries", "queries that ended", ("state", "engine", "code"))
+        self._seconds = histogram(
+            "savepointdb_query_seconds", "from the request to the last row found", ("state",)
         )
-        self._seconds = Histogram(
-            "savepointdb_query_seconds",
-            "from the request to the last row found",
-            ("state",),
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._queued = Histogram(
-            "savepointdb_queue_seconds", "waiting for a slot", buckets=_SECONDS, registry=self._registry
-        )
-        self._bytes = Counter(
-            "savepointdb_read_bytes", "bytes of savepoints that were read", registry=self._registry
-        )
-        self._rows = Counter("savepointdb_answer_rows", "rows of answers", registry=self._registry)
-        self._written = Counter(
-            "savepointdb_writes", "writes that ended", ("state", "code"), registry=self._registry
-        )
-        self._checked = Counter(
-            "savepointdb_checks", "checks that ended", ("outcome", "code"), registry=self._registry
-        )
-        self._looks = Counter(
-            "savepointdb_flink_looks", "looks at clusters", ("cluster", "outcome"), registry=self._registry
-        )
-        self._savepoints = Counter(
-            "savepointdb_savepoints",
-            "savepoints that clients asked for",
-            ("format", "code"),
-            registry=self._registry,
+        self._queued = histogram("savepointdb_queue_seconds", "waiting for a slot")
+        self._bytes = counter("savepointdb_read_bytes", "bytes of savepoints that were read")
+        self._rows = counter("savepointdb_answer_rows", "rows of answers")
+        self._written = counter("savepointdb_writes", "writes that ended", ("state", "code"))
+        self._checked = counter("savepointdb_checks", "checks that ended", ("outcome", "code"))
+        self._looks = counter("savepointdb_flink_looks", "looks at clusters", ("cluster", "outcome"))
+        self._savepoints = counter(
+            "savepointdb_savepoints", "savepoints that clients asked for", ("format", "code")
         )
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
@@ -148,33 +132,24 @@ class Metrics:
 
     def collect(self) -> Iterable[Metric]:
         """Yield the current numbers, as the registry of Prometheus requests them."""
-        states = Count(self._queries.open_states())
-        open_ = GaugeMetricFamily("savepointdb_queries_open", "queries by state", labels=("state",))
-        for state in QueryState:
-            open_.add_metric((state.value,), states[state])
-        yield open_
-        yield GaugeMetricFamily(
-            "savepointdb_queries_stalled",
-            "queries that hold a worker while their rows are not read",
-            self._queries.blocked,
-        )
-        yield GaugeMetricFamily(
-            "savepointdb_spooled_bytes",
-            "bytes of answers that wait on the disk for their client",
-            self._queries.spool.size_bytes,
-        )
-        writes = Count(self._writes.open_states())
-        open_writes = GaugeMetricFamily("savepointdb_writes_open", "writes by state", labels=("state",))
-        for state in (QueryState.QUEUED, QueryState.RUNNING):
-            open_writes.add_metric((state.value,), writes[state])
-        yield open_writes
-        yield GaugeMetricFamily("savepointdb_checks_open", "checks that run or wait", self._checks.open)
-        yield GaugeMetricFamily(
-            "savepointdb_savepoints_open", "savepoints that clients wait for", self._triggers.open
-        )
-        yield GaugeMetricFamily(
-            "savepointdb_databases", "savepoints that are served", len(self._catalog.databases)
-        )
+        yield _by_state("queries", self._queries.open_states(), QueryState)
+        yield _by_state("writes", self._writes.open_states(), (QueryState.QUEUED, QueryState.RUNNING))
+        for name, meaning, value in (
+            (
+                "queries_stalled",
+                "queries that hold a worker while their rows are not read",
+                self._queries.blocked,
+            ),
+            (
+                "spooled_bytes",
+                "bytes of answers that wait on the disk for their client",
+                self._queries.spool.size_bytes,
+            ),
+            ("checks_open", "checks that run or wait", self._checks.open),
+            ("savepoints_open", "savepoints that clients wait for", self._triggers.open),
+            ("databases", "savepoints that are served", len(self._catalog.databases)),
+        ):
+            yield GaugeMetricFamily(f"savepointdb_{name}", meaning, value)
         yield from self._of_clusters()
 
     def _of_clusters(self) -> Iterable[Metric]:
@@ -195,3 +170,11 @@ class Metrics:
     def text(self) -> bytes:
         """Return all numbers in the text format."""
         return generate_latest(self._registry)
+
+
+def _by_state(what: str, found: Iterable[QueryState], states: Iterable[QueryState]) -> Metric:
+    count = Count(found)
+    family = GaugeMetricFamily(f"savepointdb_{what}_open", f"{what} by state", labels=("state",))
+    for state in states:
+        family.add_metric((state.value,), count[state])
+    return family

@@ -279,15 +279,15 @@ class QueryGroup(Generic[Started]):
 
     Args:
         start: starts one.
-        started: gets those that were started; None for a list of its own.
+
+    Attributes:
+        started: those that were started.
     """
 
-    def __init__(
-        self, start: Callable[[QueryRequest], Started], started: list[Started] | None = None
-    ) -> None:
+    def __init__(self, start: Callable[[QueryRequest], Started]) -> None:
+        self.started: list[Started] = []
         self._start = start
         self._lock = threading.Lock()
-        self._started = [] if started is None else started
         self._is_cancelled = False
 
     def start(self, request: QueryRequest) -> Started:
@@ -298,7 +298,7 @@ class QueryGroup(Generic[Started]):
         """
         run = self._start(request)
         with self._lock:
-            self._started.append(run)
+            self.started.append(run)
             is_late = self._is_cancelled
         if is_late:
             run.close()
@@ -309,13 +309,13 @@ class QueryGroup(Generic[Started]):
         """Cancel those that still run; no other starts."""
         with self._lock:
             self._is_cancelled = True
-        for run in self._started:
+        for run in self.started:
             run.cancel()
 
     def bytes_read(self) -> tuple[int, int]:
         """Return how many bytes of savepoints were read, and about how many are read in all."""
         with self._lock:
-            found = [run.progress for run in self._started]
+            found = [run.progress for run in self.started]
         return sum(one.bytes_read for one in found), sum(one.bytes_total for one in found)
 
 

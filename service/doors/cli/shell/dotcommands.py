@@ -49,6 +49,7 @@ class Console(taskcommands.Console, Protocol):
 _NEAR = 2
 _MOST_WORDS = 1 << 10
 _ALL, _AUTO = "all", "auto"
+_Run = Callable[[Console, "DotCommand", list[str]], None]
 
 
 def run_command(console: Console, line: str) -> None:
@@ -92,7 +93,7 @@ class DotCommand:
     name: str
     arguments: str = ""
     meaning: str
-    run: Callable[[Console, DotCommand, list[str]], None]
+    run: _Run
     values: tuple[str, ...] = ()
     least_arguments: int = 0
     most_arguments: int = 1
@@ -162,10 +163,6 @@ def _help(console: Console, _: DotCommand, words: list[str]) -> None:
     write_lines(lines, None)
 
 
-def _run_task(console: Console, command: DotCommand, words: list[str]) -> None:
-    console.answer(lambda: taskcommands.run_task(console, command.name[1:], words))
-
-
 def _tables(console: Console, _: DotCommand, words: list[str]) -> None:
     database = _database(console)
     # A list passes over what cannot be read, and its tables alone would be an empty list.
@@ -224,22 +221,16 @@ def _output(console: Console, _: DotCommand, words: list[str]) -> None:
     console.view.write_to(words[0] if words else None)
 
 
-def _once(console: Console, _: DotCommand, words: list[str]) -> None:
-    console.view.write_to(words[0], once=True)
+def _count(attribute: str, other: str) -> _Run:
+    """Return what shows a number of the view, or sets it; None stands for another word."""
 
+    def run(console: Console, command: DotCommand, words: list[str]) -> None:
+        if words:
+            setattr(console.view, attribute, _number(command, words, other))
+        else:
+            _tell(command, str(getattr(console.view, attribute) or other))
 
-def _most_rows(console: Console, command: DotCommand, words: list[str]) -> None:
-    if words:
-        console.view.rows_on_screen = _number(command, words, _ALL)
-    else:
-        _tell(command, str(console.view.rows_on_screen or _ALL))
-
-
-def _width(console: Console, command: DotCommand, words: list[str]) -> None:
-    if words:
-        console.view.width = _number(command, words, _AUTO)
-    else:
-        _tell(command, str(console.view.width or _AUTO))
+    return run
 
 
 def _timer(console: Console, command: DotCommand, words: list[str]) -> None:
@@ -249,26 +240,20 @@ def _timer(console: Console, command: DotCommand, words: list[str]) -> None:
         _tell(command, "on" if console.view.shows_time else "off")
 
 
-def _engine(console: Console, command: DotCommand, words: list[str]) -> None:
-    if words:
-        console.view.engine = _chosen(command, words)
-    else:
-        _tell(command, console.view.engine)
+def _choice(attribute: str) -> _Run:
+    """Return what shows a choice of the view, or makes one."""
 
+    def run(console: Console, command: DotCommand, words: list[str]) -> None:
+        if words:
+            setattr(console.view, attribute, _chosen(command, words))
+        else:
+            _tell(command, getattr(console.view, attribute))
 
-def _dialect(console: Console, command: DotCommand, words: list[str]) -> None:
-    if words:
-        console.view.dialect = _chosen(command, words)
-    else:
-        _tell(command, console.view.dialect)
+    return run
 
 
 def _read(console: Console, _: DotCommand, words: list[str]) -> None:
     console.run_file(Path(words[0]).expanduser())
-
-
-def _run_saved(console: Console, command: DotCommand, words: list[str]) -> None:
-    console.run_saved(words[0], named_values(command.name, words[1:]))
 
 
 def _show(console: Console, _: DotCommand, _words: list[str]) -> None:
@@ -342,14 +327,14 @@ _OWN = (
         name=".dialect",
         arguments="|".join(DIALECTS),
         meaning="Choose the dialect of the statements.",
-        run=_dialect,
+        run=_choice("dialect"),
         values=DIALECTS,
     ),
     DotCommand(
         name=".engine",
         arguments="|".join(registry.choices()),
         meaning="Choose the engine that runs the statements.",
-        run=_engine,
+        run=_choice("engine"),
         values=tuple(registry.choices()),
     ),
     DotCommand(name=".exit", meaning="Leave, as Ctrl-D does.", run=_quit, most_arguments=0),
@@ -358,7 +343,7 @@ _OWN = (
         name=".maxrows",
         arguments="N|all",
         meaning="Show at most so many rows of an answer on the terminal.",
-        run=_most_rows,
+        run=_count("rows_on_screen", _ALL),
     ),
     DotCommand(
         name=".mode",
@@ -371,7 +356,7 @@ _OWN = (
         name=".once",
         arguments="FILE",
         meaning="Write the next answer to a file, in the format that its suffix names; what it has is lost.",
-        run=_once,
+        run=lambda console, _, words: console.view.write_to(words[0], once=True),
         least_arguments=1,
     ),
     DotCommand(
@@ -388,7 +373,9 @@ _OWN = (
         name=".run",
         arguments="NAME [PARAMETER=VALUE …]",
         meaning="Run a saved query of --saved-queries.",
-        run=_run_saved,
+        run=lambda console, command, words: console.run_saved(
+            words[0], named_values(command.name, words[1:])
+        ),
         least_arguments=1,
         most_arguments=_MOST_WORDS,
     ),
@@ -416,7 +403,7 @@ _OWN = (
         name=".width",
         arguments="N|auto",
         meaning="Show tables in so many characters a line; auto takes the width of the terminal.",
-        run=_width,
+        run=_count("width", _AUTO),
     ),
 )
 _OF_TASKS = (
@@ -424,7 +411,9 @@ _OF_TASKS = (
         name=f".{name}",
         arguments=arguments,
         meaning=summary,
-        run=_run_task,
+        run=lambda console, command, words: console.answer(
+            lambda: taskcommands.run_task(console, command.name[1:], words)
+        ),
         most_arguments=_MOST_WORDS,
         is_task=True,
     )

@@ -28,7 +28,7 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from service.base import machine
@@ -61,7 +61,7 @@ def history_path() -> Path:
     return folder / "savepointdb" / "history"
 
 
-class PrivateHistory(History):
+class PrivateHistory(FileHistory):
     """Statements in a file with mode 0600. Where it cannot be read or written, they last as long as the shell.
 
     Args:
@@ -69,7 +69,7 @@ class PrivateHistory(History):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
+        super().__init__(path)
         self._path = path
 
     def load_history_strings(self) -> Iterable[str]:
@@ -77,11 +77,10 @@ class PrivateHistory(History):
         try:
             content = self._path.read_bytes()
             if len(content) > _MOST_BYTES:
-                content = content[len(content) - _MOST_BYTES // 2 :].partition(b"\n# ")[2]
-                self._write(content, os.O_TRUNC)
+                self._write(content[len(content) - _MOST_BYTES // 2 :].partition(b"\n# ")[2], os.O_TRUNC)
+            return super().load_history_strings()
         except OSError:
             return []
-        return reversed(list(_entries(content.decode(errors="replace"))))
 
     def store_string(self, string: str) -> None:
         """Add a statement to the file."""
@@ -107,18 +106,6 @@ class PrivateHistory(History):
             os.write(file, content)
         finally:
             os.close(file)
-
-
-def _entries(text: str) -> Iterator[str]:
-    lines: list[str] = []
-    for line in text.split("\n"):
-        if line.startswith("+"):
-            lines.append(line[1:])
-        elif lines:
-            yield "\n".join(lines)
-            lines = []
-    if lines:
-        yield "\n".join(lines)
 
 
 class Opening:

@@ -22,7 +22,7 @@ from service.base.errors import InvalidRequestError
 from service.doors.http.api.state import Asking
 from service.doors.http.errors import FAILURES
 from service.doors.served import body_of, request_of, with_options
-from service.query.serving.query import Query, ended_on_disconnect
+from service.query.serving.query import ended_on_disconnect
 from service.tasks.check.running import CheckRequest
 from service.tasks.registry import HTTP, RegisteredTask, tasks_at
 
@@ -61,11 +61,10 @@ def _answerer(name: str, registered: RegisteredTask) -> Callable[..., Awaitable[
 
     async def answer(request: Request, client: Asking, body: Any, **address: str) -> Response:
         asked = request_of(task.request, body, **address)
-        queries: list[Query] = []
         limits = body.model_dump(include=set(LimitedBody.model_fields))
         async with ended_on_disconnect(request):
-            outcome = await client.outcome(task, asked, queries, **limits)
-        ids = {"query_id": queries[0].id} if task.is_query else {}
+            outcome = await client.outcome(task, asked, **limits)
+        ids = {"query_id": client.queries.started[0].id} if task.is_query else {}
         return Response(orjson.dumps(ids | outcome.to_dict()), media_type="application/json")
 
     kinds = {
