@@ -13,7 +13,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -61,6 +61,23 @@ class Progress:
     splits_read: int | None = None
     splits_total: int | None = None
     incomplete: tuple[UnreadFile, ...] = ()
+
+    @classmethod
+    def of(
+        cls, scans: Sequence[Scan], counts: Iterable[SplitCount], incomplete: Iterable[UnreadFile]
+    ) -> Progress:
+        """Return the progress of scans, of which some counts are known."""
+        known = list(counts)
+        return cls(
+            bytes_read=sum(scan.bytes_read for scan in scans),
+            bytes_total=sum(scan.bytes_total for scan in scans),
+            bytes_cached=sum(scan.bytes_cached for scan in scans),
+            cache_hits=sum(scan.is_cached for scan in scans),
+            rows_read=sum(count.rows for count in known),
+            splits_read=sum(count.splits for count in known),
+            splits_total=sum(len(scan.splits) for scan in scans),
+            incomplete=tuple(dict.fromkeys(incomplete)),
+        )
 
 
 class Execution(Protocol):
@@ -272,11 +289,6 @@ class ScanWork:
         fields = zip(self.names, map(self.scan.schema.field, self.columns), strict=True)
         return pa.schema([(name, field.type) for name, field in fields])
 
-    @property
-    def answer_columns(self) -> tuple[Column, ...]:
-        """The columns of the answer."""
-        return tuple(Column(field.name, sql_type(field.type, identifier)) for field in self.schema)
-
     def content(self) -> bytes:
         """Return it as bytes."""
         return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
@@ -291,7 +303,7 @@ class ScanExecution(Execution):
 
     def __init__(self, work: ScanWork) -> None:
         self._work = work
-        self.columns = work.answer_columns
+        self.columns = tuple(Column(field.name, sql_type(field.type, identifier)) for field in work.schema)
         self._count = SplitCount()
         self._failure: QueryError | None = None
         self._batches: Generator[pa.RecordBatch] | None = None
@@ -299,23 +311,13 @@ class ScanExecution(Execution):
     @property
     def progress(self) -> Progress:
         """Progress of the scan; see `Execution`."""
-        scan = self._work.scan
-        return Progress(
-            bytes_read=scan.bytes_read,
-            bytes_total=scan.bytes_total,
-            bytes_cached=scan.bytes_cached,
-            cache_hits=int(scan.is_cached),
-            rows_read=self._count.rows,
-            splits_read=self._count.splits,
-            splits_total=len(scan.splits),
-            incomplete=tuple(unread_files(self._work.title, scan.counter.failures)),
-        )
+        work = self._work
+        unread = unread_files(work.title, work.scan.counter.failures)
+        return Progress.of([work.scan], [self._count], unread)
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
-        self._check()
-        self._batches = self._rows()
-        return pa.RecordBatchReader.from_batches(self._work.schema, self._batches)
+        return pa.RecordBatchReader.from_batches(self._work.schema, self.rows())
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as the reader of `open` does.

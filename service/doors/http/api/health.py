@@ -54,9 +54,9 @@ async def ready(service: State, response: Response) -> Health:
     `compiling`, and queries that come wait. What only writes need is compiled after that; `writes` says `compiling` meanwhile.
     """
     writes = "compiling" if service.compilation.is_running else None
-    if service.queries.is_ending or not service.workers.is_ready:
+    if service.queries.is_ending or not service.workers.pool.is_ready:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
-        waiting = "compiling" if service.workers.is_compiling else "starting"
+        waiting = "compiling" if service.workers.pool.is_compiling else "starting"
         return Health(status="ending" if service.queries.is_ending else waiting, writes=writes)
     return Health(writes=writes)
 

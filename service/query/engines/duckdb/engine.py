@@ -240,16 +240,7 @@ class DuckDBExecution(Execution):
             for title, scan in zip(self._titles, self._scans, strict=False)
             for file in unread_files(title, scan.counter.failures)
         )
-        return Progress(
-            bytes_read=sum(scan.bytes_read for scan in self._scans),
-            bytes_total=sum(scan.bytes_total for scan in self._scans),
-            bytes_cached=sum(scan.bytes_cached for scan in self._scans),
-            cache_hits=sum(scan.is_cached for scan in self._scans),
-            rows_read=sum(count.rows for count in self._counts),
-            splits_read=sum(count.splits for count in self._counts),
-            splits_total=sum(len(scan.splits) for scan in self._scans),
-            incomplete=tuple(dict.fromkeys(incomplete)),
-        )
+        return Progress.of(self._scans, self._counts, incomplete)
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""

@@ -46,7 +46,7 @@ from catalog import PlannedTable
 from catalog.scan import ANYTHING
 from service.base.errors import MemoryExceededError, Position, QueryError
 from service.query.encode.formats import Column
-from service.query.engines.engine import Progress, ScanWork
+from service.query.engines.engine import Progress
 from service.query.sql.plan import Plan, UnreadFile
 
 _HEADER = struct.Struct(">BI")
@@ -224,12 +224,6 @@ def task_content(plan: Plan) -> bytes:
     return pickle.dumps(replace(plan, tables=tables))
 
 
-def work_of(content: bytes | bytearray) -> ScanWork:
-    """Return the work in READ; only a worker calls this, with what its server sent."""
-    work: ScanWork = pickle.loads(content)
-    return work
-
-
 def plan_of(content: bytes | bytearray) -> Plan:
     """Return the plan in RUN; only a worker calls this, with what its server sent."""
     plan: Plan = pickle.loads(content)
@@ -254,8 +248,7 @@ class Answer:
 
     def content(self) -> bytes:
         """Return the content of ANSWER."""
-        columns = [[column.name, column.type] for column in self.columns]
-        facts = orjson.dumps({"columns": columns, "progress": self.progress, "is_worn": self.is_worn})
+        facts = orjson.dumps({"columns": self.columns, "progress": self.progress, "is_worn": self.is_worn})
         return b"".join((_LENGTH.pack(len(facts)), facts, self.rows))
 
     @classmethod
@@ -266,21 +259,16 @@ class Answer:
         end = _LENGTH.size + length
         facts = orjson.loads(view[_LENGTH.size : end])
         return cls(
-            columns=tuple(Column(name, kind) for name, kind in facts["columns"]),
+            columns=tuple(Column(**column) for column in facts["columns"]),
             progress=_progress(facts["progress"]),
             is_worn=facts["is_worn"],
             rows=view[end:],
         )
 
 
-def columns_content(columns: tuple[Column, ...]) -> bytes:
-    """Return the content of COLUMNS."""
-    return orjson.dumps([[column.name, column.type] for column in columns])
-
-
 def columns_of(content: bytearray) -> tuple[Column, ...]:
     """Return the columns in COLUMNS."""
-    return tuple(Column(name, kind) for name, kind in orjson.loads(content))
+    return tuple(Column(**column) for column in orjson.loads(content))
 
 
 def batch_content(schema: pa.Schema, batch: pa.RecordBatch | None) -> memoryview:
@@ -292,19 +280,9 @@ def batch_content(schema: pa.Schema, batch: pa.RecordBatch | None) -> memoryview
     return memoryview(sink.getvalue())
 
 
-def stream_of(content: memoryview) -> pa.RecordBatchReader:
-    """Return the batches in an Arrow stream, without a copy."""
+def stream_of(content: bytearray | memoryview) -> pa.RecordBatchReader:
+    """Return the batches in an Arrow stream, such as the one in BATCH, without a copy."""
     return pa.ipc.open_stream(pa.py_buffer(content))
-
-
-def schema_of(content: bytearray) -> pa.Schema:
-    """Return the schema in BATCH."""
-    return pa.ipc.open_stream(pa.py_buffer(content)).schema
-
-
-def batch_of(content: bytearray) -> pa.RecordBatch:
-    """Return the batch in BATCH, without a copy."""
-    return pa.ipc.open_stream(pa.py_buffer(content)).read_next_batch()
 
 
 def small_batches(batch: pa.RecordBatch, max_row_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -328,11 +306,6 @@ def small_batches(batch: pa.RecordBatch, max_row_bytes: int) -> Iterator[pa.Reco
                 f"expected rows of at most {max_row_bytes} bytes, found one of {rows.nbytes}",
                 hint="ask for parts of long values: substring(), length(), a field of a struct",
             )
-
-
-def progress_content(progress: Progress) -> bytes:
-    """Return the content of PROGRESS."""
-    return orjson.dumps(progress)
 
 
 def progress_of(content: bytearray) -> Progress:

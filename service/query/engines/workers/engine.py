@@ -28,10 +28,8 @@ from service.query.engines.workers.channel import (
     ChannelClosedError,
     End,
     Frame,
-    batch_of,
     columns_of,
     progress_of,
-    schema_of,
     stream_of,
     task_content,
 )
@@ -75,19 +73,9 @@ class WorkerEngine(Engine):
         self._places = threading.Semaphore(max(_LEAST_PLACES, settings.duckdb.threads or machine.cores()))
 
     @property
-    def is_ready(self) -> bool:
-        """True if a worker is there to run a query."""
-        return self.pool.is_ready
-
-    @property
-    def is_compiling(self) -> bool:
-        """True if queries wait until the decoder is compiled."""
-        return self.pool.is_compiling
-
-    @property
     def notice(self) -> str:
         """Implement `Engine.notice`."""
-        return COMPILING if self.is_compiling else ""
+        return COMPILING if self.pool.is_compiling else ""
 
     def start(self) -> None:
         """Begin to start workers; does not wait for them."""
@@ -154,7 +142,7 @@ class WorkerExecution(Execution):
             if self._with_all_rows is None:
                 raise
             content = self._opened(self._with_all_rows)
-        return pa.RecordBatchReader.from_batches(schema_of(content), self._batches())
+        return pa.RecordBatchReader.from_batches(stream_of(content).schema, self._batches())
 
     def _opened(self, content: Callable[[], bytes]) -> bytearray:
         """Start a task, and return the content of its first BATCH."""
@@ -227,7 +215,7 @@ class WorkerExecution(Execution):
         while self._worker is not None:
             content = self._next()
             if content is not None:
-                yield batch_of(content)
+                yield stream_of(content).read_next_batch()
 
     def _next(self) -> bytearray | None:
         """Return the content of the next frame if it is a BATCH; handle another frame and return None.
@@ -322,7 +310,7 @@ class WorkerReading(WorkerExecution):
             return stream_of(self._answer.rows)
         while (found := self._next()) is None:
             pass
-        return pa.RecordBatchReader.from_batches(schema_of(found), self._batches())
+        return pa.RecordBatchReader.from_batches(stream_of(found).schema, self._batches())
 
     def close(self) -> None:
         """Implement `Execution.close`."""

@@ -40,6 +40,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import NoReturn
 
+import orjson
 import pyarrow as pa
 
 from catalog import Scan
@@ -59,11 +60,8 @@ from service.query.engines.workers.channel import (
     End,
     Frame,
     batch_content,
-    columns_content,
     plan_of,
-    progress_content,
     small_batches,
-    work_of,
 )
 from service.query.sql.plan import Plan
 from service.query.sql.text import load_dialect
@@ -126,10 +124,10 @@ class Worker:
         failure: QueryError | None = None
         try:
             if frame is Frame.READ:
-                if self._read(work_of(content)):
+                if self._read(pickle.loads(content)):
                     return
             else:
-                self._channel.send(Frame.PROGRESS, progress_content(Progress()))
+                self._channel.send(Frame.PROGRESS, orjson.dumps(Progress()))
                 self._answer(plan_of(content))
         except ChannelClosedError:
             os._exit(0)
@@ -193,7 +191,7 @@ class Worker:
     def _send(
         self, columns: tuple[Column, ...], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     ) -> None:
-        self._channel.send(Frame.COLUMNS, columns_content(columns))
+        self._channel.send(Frame.COLUMNS, orjson.dumps(columns))
         self._channel.send(Frame.BATCH, batch_content(schema, None))
         for batch in batches:
             for rows in small_batches(batch, self._settings.queries.max_row_bytes):
@@ -202,7 +200,7 @@ class Worker:
     def _stop(self, execution: Execution) -> None:
         self._is_running.clear()
         execution.close()
-        self._channel.send(Frame.PROGRESS, progress_content(execution.progress))
+        self._channel.send(Frame.PROGRESS, orjson.dumps(execution.progress))
 
     def _finish(self, failure: QueryError | None) -> None:
         with self._lock:
@@ -249,7 +247,7 @@ class Worker:
                 if progress is not None and progress != sent:
                     sent = progress
                     with contextlib.suppress(ChannelClosedError):
-                        self._channel.send(Frame.PROGRESS, progress_content(progress), wait=False)
+                        self._channel.send(Frame.PROGRESS, orjson.dumps(progress), wait=False)
             # Only this one: meanwhile it may have ended, and the next one begun.
             if is_cancelled and execution is not None:
                 execution.cancel(_cancelled())

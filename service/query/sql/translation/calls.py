@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from sqlglot import exp
 
@@ -142,19 +143,6 @@ def text(value: str) -> exp.Expr:
     return exp.Literal.string(value)
 
 
-def takes(name: str, arguments: _Arguments, *counts: int) -> None:
-    """Check how many arguments a function has.
-
-    Raises:
-        InvalidQueryError: it takes another number.
-    """
-    if len(arguments) not in counts:
-        expected = " or ".join(map(str, counts))
-        raise InvalidQueryError(
-            f"expected {expected} arguments of {name}(), found {len(arguments)}", code="FUNCTION_NOT_FOUND"
-        )
-
-
 def constant(name: str, argument: exp.Expr) -> str:
     """Return the constant text that is an argument of a function.
 
@@ -176,94 +164,77 @@ def refused(name: str) -> InvalidQueryError:
     )
 
 
-def substring(arguments: _Arguments) -> exp.Expr:
+def substring(text_: exp.Expr, *numbers: exp.Expr) -> exp.Expr:
     """Return a part of a text. From a constant place on, DuckDB's function is the same, which Spark knows, too."""
-    text_, *numbers = arguments
     if all(isinstance(number, exp.Literal) and number.is_int and int(number.name) > 0 for number in numbers):
         return exp.Substring(this=text_, start=numbers[0], length=numbers[1] if len(numbers) > 1 else None)
-    return macro("substr", *arguments)
+    return macro("substr", text_, *numbers)
 
 
-def _substr(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 2, 3)
-    return substring(arguments)
+def taking(make: Callable[..., exp.Expr], *counts: int) -> _Rewrite:
+    """Return the rewriting of a call with one of these numbers of arguments, of which `make` makes another expression.
+
+    Raises:
+        InvalidQueryError: the call has another number.
+    """
+
+    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
+        if len(arguments) not in counts:
+            expected = " or ".join(map(str, counts))
+            raise InvalidQueryError(
+                f"expected {expected} arguments of {name}(), found {len(arguments)}",
+                code="FUNCTION_NOT_FOUND",
+            )
+        return make(*arguments)
+
+    return rewrite
 
 
 def of_macro(*counts: int, prefix: str = PREFIX) -> _Rewrite:
-    """Return the rewriting of a call to one of a macro."""
-
-    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        takes(name, arguments, *counts)
-        return macro(name.lower(), *arguments, prefix=prefix)
-
-    return rewrite
+    """Return the rewriting of a call to one of a macro of its name."""
+    return lambda name, arguments: taking(partial(macro, name.lower(), prefix=prefix), *counts)(
+        name, arguments
+    )
 
 
 def renamed(new: str, *counts: int) -> _Rewrite:
     """Return the rewriting of a call to one of another name, with one of these numbers of arguments."""
-
-    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        takes(name, arguments, *counts)
-        return call(new, *arguments)
-
-    return rewrite
+    return taking(partial(call, new), *counts)
 
 
-def _count_if(name: str, arguments: _Arguments) -> exp.Expr:
+def formatted(name: str, translate: Callable[[str], str]) -> _Rewrite:
+    """Return the rewriting of a call that writes a time by a pattern."""
+    return taking(lambda time, pattern: call("strftime", time, text(translate(constant(name, pattern)))), 2)
+
+
+def _parsed(name: str, translate: Callable[[str], str], kind: str) -> _Rewrite:
+    def made(value: exp.Expr, pattern: exp.Expr) -> exp.Expr:
+        parsed = call("strptime", value, text(translate(constant(name, pattern))))
+        return exp.cast(parsed, exp.DataType.build(kind, dialect="duckdb"))
+
+    return taking(made, 2)
+
+
+def _count_if(condition: exp.Expr) -> exp.Expr:
     # DuckDB's is a HUGEINT.
-    takes(name, arguments, 1)
-    return exp.Count(this=exp.Case(ifs=[exp.If(this=arguments[0], true=exp.Literal.number(1))]))
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]))
 
 
-def _formatted(translate: Callable[[str], str]) -> _Rewrite:
-    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        takes(name, arguments, 2)
-        return call("strftime", arguments[0], text(translate(constant(name, arguments[1]))))
-
-    return rewrite
+def _replaced(value: exp.Expr, pattern: exp.Expr, replacement: exp.Expr | None = None) -> exp.Expr:
+    new = "" if replacement is None else of_replacement(constant("regexp_replace", replacement))
+    return call("regexp_replace", value, pattern, text(new), text("g"))
 
 
-def _parsed(translate: Callable[[str], str], kind: str) -> _Rewrite:
-    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        takes(name, arguments, 2)
-        pattern = text(translate(constant(name, arguments[1])))
-        return exp.cast(call("strptime", arguments[0], pattern), exp.DataType.build(kind, dialect="duckdb"))
-
-    return rewrite
+def _at_path(name: str) -> _Rewrite:
+    return taking(lambda value, path: macro(name, value, text(of_path(constant(name, path)))), 2)
 
 
-def _replaced(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 2, 3)
-    replacement = of_replacement(constant(name, arguments[2])) if len(arguments) == 3 else ""
-    return call("regexp_replace", *arguments[:2], text(replacement), text("g"))
-
-
-def _at_path(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 2)
-    return macro(name, arguments[0], text(of_path(constant(name, arguments[1]))))
-
-
-def _url_part(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 1)
-    return call("regexp_extract", arguments[0], text(_URL_PARTS[name]), exp.Literal.number(1))
+def _url_part(pattern: str) -> _Rewrite:
+    return taking(lambda url: call("regexp_extract", url, text(pattern), exp.Literal.number(1)), 1)
 
 
 def _double(value: str) -> _Rewrite:
-    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        takes(name, arguments, 0)
-        return exp.cast(text(value), "DOUBLE")
-
-    return rewrite
-
-
-def _sha1(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 1)
-    return call("unhex", call("sha1", *arguments))
-
-
-def _contains(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 2)
-    return macro("array_contains", *arguments)
+    return taking(lambda: exp.cast(text(value), "DOUBLE"), 0)
 
 
 # By their names as they are written, in small letters.
@@ -278,41 +249,41 @@ REWRITTEN: dict[str, _Rewrite] = {
     "array_position": of_macro(2),
     "cardinality": of_macro(1),
     "codepoint": renamed("unicode", 1),
-    "contains": _contains,
-    "count_if": _count_if,
+    "contains": taking(partial(macro, "array_contains"), 2),
+    "count_if": taking(_count_if, 1),
     "date_add": of_macro(3),
     "date_diff": of_macro(3),
-    "date_format": _formatted(of_mysql),
-    "date_parse": _parsed(of_mysql, "TIMESTAMP_MS"),
+    "date_format": formatted("date_format", of_mysql),
+    "date_parse": _parsed("date_parse", of_mysql, "TIMESTAMP_MS"),
     "date_trunc": of_macro(2),
     "e": _double("2.718281828459045"),
     "element_at": of_macro(2),
     "every": renamed("bool_and", 1),
-    "format_datetime": _formatted(of_joda),
+    "format_datetime": formatted("format_datetime", of_joda),
     "from_unixtime": of_macro(1),
     "infinity": _double("inf"),
     "is_finite": renamed("isfinite", 1),
     "is_infinite": renamed("isinf", 1),
     "json_array_length": of_macro(1),
-    "json_extract": _at_path,
-    "json_extract_scalar": _at_path,
-    "json_size": _at_path,
+    "json_extract": _at_path("json_extract"),
+    "json_extract_scalar": _at_path("json_extract_scalar"),
+    "json_size": _at_path("json_size"),
     "millisecond": of_macro(1),
     "nan": _double("nan"),
-    "parse_datetime": _parsed(of_joda, "TIMESTAMPTZ"),
+    "parse_datetime": _parsed("parse_datetime", of_joda, "TIMESTAMPTZ"),
     "regexp_extract": of_macro(2, 3),
-    "regexp_replace": _replaced,
+    "regexp_replace": taking(_replaced, 2, 3),
     "repeat": of_macro(2),
     "sequence": of_macro(2, 3),
-    "sha1": _sha1,
+    "sha1": taking(lambda value: call("unhex", call("sha1", value)), 1),
     "slice": of_macro(3),
     "split": renamed("string_split", 2),
     "split_part": of_macro(3),
-    "substr": _substr,
-    "substring": _substr,
+    "substr": taking(substring, 2, 3),
+    "substring": taking(substring, 2, 3),
     "to_base": of_macro(2),
     "yow": renamed("isoyear", 1),
-    **dict.fromkeys(_URL_PARTS, _url_part),
+    **{name: _url_part(pattern) for name, pattern in _URL_PARTS.items()},
 }
 # They mean the same in DuckDB, as sqlglot translates them.
 _SAME = """

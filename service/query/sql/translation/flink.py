@@ -50,11 +50,11 @@ from service.base.errors import InvalidQueryError, NotSupportedError
 from service.query.sql.translation.calls import (
     INTEGERS,
     call,
-    constant,
+    formatted,
     of_joda,
     of_macro,
     renamed,
-    takes,
+    taking,
     text,
 )
 from service.query.sql.translation.calls import macro as trino_macro
@@ -96,11 +96,7 @@ def rewritten(name: str, arguments: _Arguments) -> exp.Expr | None:
 
 
 def _field(part: str) -> _Rewrite:
-    def rewrite(name: str, arguments: _Arguments) -> exp.Expr:
-        takes(name, arguments, 1)
-        return exp.Extract(this=exp.var(part), expression=arguments[0])
-
-    return rewrite
+    return taking(lambda time: exp.Extract(this=exp.var(part), expression=time), 1)
 
 
 def _no_arguments(name: str) -> InvalidQueryError:
@@ -127,9 +123,7 @@ def _extremum(name: str, arguments: _Arguments) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=is_null, true=exp.null())], default=call(name.lower(), *arguments))
 
 
-def _if(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 3)
-    condition, then, otherwise = arguments
+def _if(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
 
 
@@ -138,17 +132,11 @@ def listagg(node: exp.GroupConcat) -> exp.Expr:
     return call("string_agg", node.this, node.args.get("separator") or text(","))
 
 
-def _average(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 1)
-    if isinstance(arguments[0], exp.Distinct):
-        raise refused(name, "AVG(DISTINCT x) is SUM(DISTINCT x) / COUNT(DISTINCT x)")
+def _average(value: exp.Expr) -> exp.Expr:
+    if isinstance(value, exp.Distinct):
+        raise refused("AVG", "AVG(DISTINCT x) is SUM(DISTINCT x) / COUNT(DISTINCT x)")
     # Of integers Flink's is an integer.
-    return macro("avg", *arguments)
-
-
-def _cardinality(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 1)
-    return trino_macro("cardinality", *arguments)
+    return macro("avg", value)
 
 
 def _row(_name: str, arguments: _Arguments) -> exp.Expr:
@@ -159,28 +147,11 @@ def _row(_name: str, arguments: _Arguments) -> exp.Expr:
     return exp.Struct(expressions=fields)
 
 
-def _substring(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 2, 3)
-    return macro("substr", *arguments)
-
-
-def _locate(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 2)
-    return call("instr", arguments[1], arguments[0])
-
-
-def _formatted(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 2)
-    value, pattern = arguments
-    return call("strftime", value, text(of_joda(constant(name, pattern))))
-
-
-def _moment(name: str, arguments: _Arguments) -> exp.Expr:
-    takes(name, arguments, 1, 2)
-    precision = arguments[1].name if len(arguments) == 2 else "3"
+def _moment(value: exp.Expr, digits: exp.Expr | None = None) -> exp.Expr:
+    precision = "3" if digits is None else digits.name
     if precision not in ("0", "3"):
-        raise NotSupportedError(f"expected 0 or 3 as the precision of {name}(), found {precision}")
-    return macro(f"moment_of_{precision}", arguments[0])
+        raise NotSupportedError(f"expected 0 or 3 as the precision of TO_TIMESTAMP_LTZ(), found {precision}")
+    return macro(f"moment_of_{precision}", value)
 
 
 # By their names in small letters; each gets its name in capitals, for errors.
@@ -190,21 +161,21 @@ REWRITTEN: dict[str, _Rewrite] = {
     "array_max": renamed("list_max", 1),
     "array_min": renamed("list_min", 1),
     "array_reverse": renamed("list_reverse", 1),
-    "avg": _average,
-    "cardinality": _cardinality,
+    "avg": taking(_average, 1),
+    "cardinality": taking(partial(trino_macro, "cardinality"), 1),
     "char_length": renamed("length", 1),
     "character_length": renamed("length", 1),
     "concat": _concat,
-    "date_format": _formatted,
+    "date_format": formatted("DATE_FORMAT", of_joda),
     "dayofmonth": _field("DAY"),
     "dayofyear": _field("DOY"),
     "greatest": _extremum,
     "hour": _field("HOUR"),
-    "if": _if,
+    "if": taking(_if, 3),
     "ifnull": renamed("coalesce", 2),
     "least": _extremum,
     "left": _macro(2),
-    "locate": _locate,
+    "locate": taking(lambda part, whole: call("instr", whole, part), 2),
     "minute": _field("MINUTE"),
     "month": _field("MONTH"),
     "quarter": _field("QUARTER"),
@@ -217,9 +188,9 @@ REWRITTEN: dict[str, _Rewrite] = {
     "stddev_samp": renamed("stddev_samp", 1),
     "right": _macro(2),
     "row": _row,
-    "substr": _substring,
-    "substring": _substring,
-    "to_timestamp_ltz": _moment,
+    "substr": taking(partial(macro, "substr"), 2, 3),
+    "substring": taking(partial(macro, "substr"), 2, 3),
+    "to_timestamp_ltz": taking(_moment, 1, 2),
     "week": _field("WEEK"),
     "year": _field("YEAR"),
 }

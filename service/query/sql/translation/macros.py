@@ -137,8 +137,8 @@ def _text(value: str) -> str:
         ELSE {scientific(text)} END"""
     head, tail = f"split_part({text}, '.', 1)", f"split_part({text}, '.', 2)"
 
-    def padded(count: int, of: str = tail) -> str:
-        return f"CASE WHEN isfinite(TRY_CAST({value} AS TIMESTAMP)) THEN {head} || '.' || rpad({of}, {count}, '0') ELSE {text} END"
+    def padded(count: int) -> str:
+        return f"CASE WHEN isfinite(TRY_CAST({value} AS TIMESTAMP)) THEN {head} || '.' || rpad({tail}, {count}, '0') ELSE {text} END"
 
     zoned = f"split_part({text}, '+', 1)"
     zoned_text = f"split_part({zoned}, '.', 1) || '.' || rpad(split_part({zoned}, '.', 2), 6, '0') || ' UTC'"

@@ -375,7 +375,7 @@ def _function(node: exp.Expr) -> None:
 
 def _substring(node: exp.Expr) -> None:
     arguments = [node.this, node.args.get("start"), node.args.get("length")]
-    node.replace(substring([argument for argument in arguments if argument is not None]))
+    node.replace(substring(*(argument for argument in arguments if argument is not None)))
 
 
 def _extremum(node: exp.Expr) -> None:

@@ -208,7 +208,7 @@ def test_a_worker_that_ends_loses_only_its_query(number: signal.Signals, service
     assert (raised.value.code, raised.value.status) == ("WORKER_LOST", 500)
     assert first is not None
     assert first.num_rows + rest == 2_000_000
-    wait_until(lambda: service.engine.is_ready and pid not in service.pids)
+    wait_until(lambda: service.engine.pool.is_ready and pid not in service.pids)
     assert service.rows(LOOKUP) == [("key_1", 38)]
 
 
@@ -230,7 +230,7 @@ def test_a_worker_that_dies_while_it_waits_is_replaced_and_costs_no_query(servic
                 os.kill(pid, signal.SIGKILL)
         wait_until(partial(none_lives, killed))
         assert service.rows("SELECT 1") == [(1,)]
-    wait_until(lambda: service.engine.is_ready)
+    wait_until(lambda: service.engine.pool.is_ready)
 
 
 def test_lookups_have_workers_that_ran_nothing_else(service: Service) -> None:
