@@ -182,14 +182,15 @@ def diff(
     """
     if after is None:
         return connect(before, **how).diff(operator=operator, timeout_s=timeout_s)
-    names = []
+    found = []
     for path in (before, after):
         with connect(path, **how) as one, translated():
-            names.append(one._default())
+            found.append(one._default())
+    labels = [one.name for one in found]
     # Two checkpoints of two jobs may have one name.
-    old, new = (one.name for one in names)
-    labels = ("before", "after") if old.casefold() == new.casefold() else (old, new)
-    paths = {label: one.path for label, one in zip(labels, names, strict=True)}
+    if labels[0].casefold() == labels[1].casefold():
+        labels = ["before", "after"]
+    paths = {label: one.path for label, one in zip(labels, found, strict=True)}
     return connect(paths, **how).diff(*labels, operator=operator, timeout_s=timeout_s)
 
 

@@ -163,18 +163,6 @@ def _wire_decimal(arrow_type: pa.DataType, _: Nanoseconds) -> pa.DataType:
     return pa.decimal128(arrow_type.precision, arrow_type.scale)
 
 
-def _wire_list(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
-    return pa.list_(pa.field("element", wire_type(arrow_type.value_type, nanoseconds)))
-
-
-def _wire_map(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
-    return pa.map_(wire_type(arrow_type.key_type, nanoseconds), wire_type(arrow_type.item_type, nanoseconds))
-
-
-def _wire_struct(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
-    return pa.struct([(part.name, wire_type(part.type, nanoseconds)) for part in arrow_type])
-
-
 # (test, wire type): the first test that passes decides.
 _WIRE_TYPES: tuple[
     tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, Nanoseconds], pa.DataType]], ...
@@ -200,9 +188,12 @@ _WIRE_TYPES: tuple[
     (pa.types.is_timestamp, _wire_timestamp),
     (pa.types.is_time, lambda _, nanoseconds: pa.int64() if nanoseconds == "bigint" else pa.string()),
     (pa.types.is_duration, _always(pa.duration("us"))),
-    (pa.types.is_struct, _wire_struct),
-    (pa.types.is_map, _wire_map),
-    (_is_list, _wire_list),
+    (pa.types.is_struct, lambda kind, nanoseconds: pa.struct(list(wire_schema(kind, nanoseconds)))),
+    (
+        pa.types.is_map,
+        lambda kind, how: pa.map_(wire_type(kind.key_type, how), wire_type(kind.item_type, how)),
+    ),
+    (_is_list, lambda kind, how: pa.list_(pa.field("element", wire_type(kind.value_type, how)))),
     (pa.types.is_dictionary, lambda kind, nanoseconds: wire_type(kind.value_type, nanoseconds)),
 )
 

@@ -115,7 +115,12 @@ def add_asking(parser: argparse.ArgumentParser) -> None:
         metavar="ROWS",
         help="Maximum number of rows; if not given, all. A terminal shows 40.",
     )
-    add_engine(parser, "Engine that runs the statement.")
+    parser.add_argument(
+        "--engine",
+        default=registry.AUTO,
+        choices=registry.choices(),
+        help="Engine that runs the statement.",
+    )
     parser.add_argument(
         "--database", metavar="NAME", help="Default database of tables; if not given, the only or newest one."
     )
@@ -128,11 +133,6 @@ def add_asking(parser: argparse.ArgumentParser) -> None:
     add_names(parser)
     settings.add_arguments(parser, ("saved_queries", *QUERY_SETTINGS, "compat"), settings.UNLIMITED)
     add_no_cache(parser)
-
-
-def add_engine(parser: argparse.ArgumentParser, meaning: str) -> None:
-    """Add the option for the engine."""
-    parser.add_argument("--engine", default=registry.AUTO, choices=registry.choices(), help=meaning)
 
 
 def add_allow_partial(parser: argparse.ArgumentParser, what: str) -> None:

@@ -10,7 +10,6 @@ from service.doors.mcp.calls import MOST_ROWS, Call, RunQuery, RunSavedQuery
 from service.doors.mcp.results import Sheet, ToolResult, cut_text, result_of, sheet_of, table_text
 from service.query.encode import counted, printable
 from service.query.running.request import QueryRequest
-from service.query.serving.query import Query
 from service.tasks.saved.query import SavedQuery
 
 _MOST_LISTED = 100
@@ -31,7 +30,8 @@ async def rows_of(call: Call, request: QueryRequest, max_bytes: int) -> ToolResu
     """Run a request and return its rows, as many as have room."""
     async with call.running(request) as running:
         sheet = await sheet_of(running, max_bytes)
-        notes = [*_notes_of(running), *_cut_notes(sheet, running.truncated)]
+        notes = [*running.plan.warnings, *(file.text() for file in running.incomplete)]
+        notes += _cut_notes(sheet, running.truncated)
         content = {
             "columns": [{"name": column.name, "type": column.type} for column in sheet.columns],
             "rows": sheet.rows,
@@ -41,22 +41,12 @@ async def rows_of(call: Call, request: QueryRequest, max_bytes: int) -> ToolResu
             "query_id": running.id,
         }
         is_text = running.plan.is_text
-    return result_of(content, plan_text(sheet) if is_text else sheet_text(sheet), notes=notes)
-
-
-def plan_text(sheet: Sheet) -> str:
-    """Return the lines of a plan."""
-    return "\n".join(printable(line) for row in sheet.rows for line in str(row[-1]).splitlines())
-
-
-def sheet_text(sheet: Sheet) -> str:
-    """Return rows as CSV whose header has the types."""
-    return table_text([f"{column.name} {column.type}" for column in sheet.columns], sheet.rows)
-
-
-def _notes_of(running: Query) -> list[str]:
-    """Return what the service assumed, and which files the answer lacks."""
-    return [*running.plan.warnings, *(file.text() for file in running.incomplete)]
+    if is_text:
+        text = "\n".join(printable(line) for row in sheet.rows for line in str(row[-1]).splitlines())
+    else:
+        # The header has the types, too.
+        text = table_text([f"{column.name} {column.type}" for column in sheet.columns], sheet.rows)
+    return result_of(content, text, notes=notes)
 
 
 def _cut_notes(sheet: Sheet, truncated: bool) -> list[str]:

@@ -220,7 +220,7 @@ async def listed_resources(call: Call, cursor: str | None) -> ResourcePage:
     start = 0 if cursor is None else names.index(cursor)
     end = start + _PAGE
     shown = {
-        address_of(entry.name): (name, _description(entry))
+        SCHEME + quote(name, safe=""): (name, _description(entry))
         for name, entry in zip(names[start:end], found[start:end], strict=True)
     }
     return ResourcePage(resources=shown, following=names[end] if end < len(names) else None)
@@ -235,11 +235,6 @@ async def read_resource(call: Call, address: str) -> ToolResult:
     names = _names_of(address)
     tool = TOOLS["describe_table" if len(names) > 1 else "describe_database"]
     return await called(tool, call, dict(zip(("database", "table"), names, strict=False)))
-
-
-def address_of(*names: str) -> str:
-    """Return the address of a database, or of a table in it."""
-    return SCHEME + "/".join(quote(sendable(name), safe="") for name in names)
 
 
 def _names_of(address: str) -> list[str]:

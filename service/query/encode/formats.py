@@ -33,6 +33,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 
 import orjson
@@ -321,17 +322,14 @@ def split_suffix(name: str) -> tuple[str, Format | None]:
 
 def json_rows(columns: Sequence[Column], batch: pa.RecordBatch) -> list[str]:
     """Return each row as the text of a JSON array."""
-    is_simple = all(map(_is_simple, batch.schema.types)) and all(one.type != JSON_TEXT for one in columns)
+    is_simple = all(any(test(kind) for test in _SIMPLE) for kind in batch.schema.types) and all(
+        one.type != JSON_TEXT for one in columns
+    )
     if is_simple and batch.num_rows <= _FEW_ROWS:
         # Each function of Arrow costs as much as all of some rows.
         rows = zip(*(array.to_pylist() for array in batch.columns), strict=True)
         return [orjson.dumps(row).decode() for row in rows]
     return _joined(_json_columns(columns, batch), [""] * len(columns), ("[", "]"))
-
-
-def _is_simple(arrow_type: pa.DataType) -> bool:
-    """Return whether a value has one text in JSON, whichever library writes it."""
-    return any(test(arrow_type) for test in _SIMPLE)
 
 
 def _write_json(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
@@ -351,20 +349,15 @@ def _write_json_lines(columns: Sequence[Column], schema: pa.Schema, batches: _Ba
         yield ("\n".join(_json_objects(columns, batch)) + "\n").encode()
 
 
-def _write_csv(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
-    return _csv_lines(columns, batches, lambda text: text)
+def _without_formulas(text: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(text, f"^([{_FORMULA_STARTS}])", r"'\1")
 
 
-def _write_spreadsheet_csv(
-    columns: Sequence[Column], schema: pa.Schema, batches: _Batches
-) -> Iterator[bytes]:
-    return _csv_lines(
-        columns, batches, lambda text: pc.replace_substring_regex(text, f"^([{_FORMULA_STARTS}])", r"'\1")
-    )
-
-
-def _csv_lines(
-    columns: Sequence[Column], batches: _Batches, written: Callable[[pa.Array], pa.Array]
+def _write_csv(
+    columns: Sequence[Column],
+    schema: pa.Schema,
+    batches: _Batches,
+    written: Callable[[pa.Array], pa.Array] = lambda text: text,
 ) -> Iterator[bytes]:
     names = written(pa.array([column.name for column in columns], pa.string()))
     yield (",".join(_quoted(names).to_pylist()) + "\r\n").encode()
@@ -486,7 +479,9 @@ def _unique(columns: Sequence[Column]) -> list[str]:
     return names
 
 
-SPREADSHEET_CSV = Format(name="csv", media_type="text/csv", suffix="csv", write=_write_spreadsheet_csv)
+SPREADSHEET_CSV = Format(
+    name="csv", media_type="text/csv", suffix="csv", write=partial(_write_csv, written=_without_formulas)
+)
 """CSV that is safe in spreadsheets: text of a state must not run as a formula."""
 FORMATS: dict[str, Format] = {
     known.name: known

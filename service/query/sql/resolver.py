@@ -409,7 +409,8 @@ class Resolver:
         system = self._system_table(parts, node, position)
         if system is not None:
             return TableReference(name=f"{number}: {'.'.join(parts)}", database=None, table=system)
-        if len(parts) > 3 or (len(parts) == 3 and parts[0].casefold() not in self._catalog_names):
+        catalogs = (CATALOG, STATE_CATALOG) if self._is_upstream else (CATALOG,)
+        if len(parts) > 3 or (len(parts) == 3 and parts[0].casefold() not in catalogs):
             raise TableNotFoundError(
                 f"there is no table {'.'.join(parts)!r}",
                 hint=f'tables are named "database".table or {CATALOG}."database".table',
@@ -452,10 +453,6 @@ class Resolver:
             ReaderError: the savepoint cannot be opened.
         """
         return database.upstream_tables if self._is_upstream and isinstance(database, Database) else ()
-
-    @property
-    def _catalog_names(self) -> tuple[str, ...]:
-        return (CATALOG, STATE_CATALOG) if self._is_upstream else (CATALOG,)
 
     def _metadata(self, argument: NameArgument, number: int) -> TableReference:
         """Return the metadata of the database at a path, or of a name."""

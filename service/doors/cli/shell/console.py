@@ -338,12 +338,8 @@ def _in_column(text: str, start: int, part: str) -> str:
     return " " * (start - (text.rfind("\n", 0, start) + 1)) + part
 
 
-def banner_of(console: Console) -> str:
-    """Return a line or two: the database, its age, its job, how many tables it has, and how many other databases there are."""
-    return "\n".join(_lines(console))
-
-
-def _lines(console: Console) -> Iterator[str]:
+def banner_lines(console: Console) -> Iterator[str]:
+    """Yield a line or two: the database, its age, its job, how many tables it has, and how many other databases there are."""
     name = console.view.database
     if name is None:
         yield f"{counted(len(console.catalog.databases), 'database')}: .database NAME chooses one, .databases lists them"

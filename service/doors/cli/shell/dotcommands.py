@@ -154,7 +154,8 @@ def _help(console: Console, _: DotCommand, words: list[str]) -> None:
     widest = max(map(len, heads))
     lines = [f"{head:<{widest}}  {command.meaning}" for head, command in zip(heads, wanted, strict=True)]
     if words and wanted[0].is_task:
-        lines += ["", *taskcommands.help_lines(console, wanted[0].name[1:])]
+        task = taskcommands.parser_of(console, wanted[0].name[1:])
+        lines += ["", *task.format_help().rstrip().splitlines()]
     if not words:
         lines += [
             "",

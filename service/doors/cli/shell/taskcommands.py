@@ -204,11 +204,6 @@ def _wrong(prog: str) -> Callable[[str], NoReturn]:
     return wrong
 
 
-def help_lines(console: Console, name: str) -> list[str]:
-    """Return what a use case takes."""
-    return parser_of(console, name).format_help().rstrip().splitlines()
-
-
 def _preset(console: Console, name: str) -> Namespace:
     """Return what the shell knows already: its options, and what was chosen since."""
     view = console.view

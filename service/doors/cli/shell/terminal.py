@@ -172,7 +172,7 @@ class Opening:
             self._ended.set()
             self._on_ready()
         if self._console is not None:
-            self._on_banner(module.banner_of(self._console))
+            self._on_banner("\n".join(module.banner_lines(self._console)))
 
 
 def main(options: Namespace) -> int:
@@ -198,7 +198,7 @@ class Terminal:
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
             multiline=True,
-            prompt_continuation=_continuation,
+            prompt_continuation=lambda width, *_: "...> ".rjust(width)[:width],
             history=InMemoryHistory() if options.no_history else PrivateHistory(history_path()),
             completer=_LateCompleter(self._opening),
             complete_in_thread=True,
@@ -343,10 +343,6 @@ def _keys() -> KeyBindings:
 def is_whole(text: str) -> bool:
     """Return whether an input is ready to run: commands at once, statements once they end with a semicolon."""
     return command_of(text) is not None or not text.strip() or not statements_of(text).is_open
-
-
-def _continuation(width: int, _line: int, _wraps: int) -> str:
-    return "...> ".rjust(width)[:width]
 
 
 def _may_be_there(source: str) -> bool:

@@ -26,8 +26,8 @@ from starlette.types import Receive, Scope, Send
 
 from service.base.errors import InvalidRequestError, MemoryExceededError, NotAcceptableError, SavepointError
 from service.base.settings import Settings
-from service.doors.http.api.state import ServiceState
 from service.doors.http.errors import FAILURES
+from service.doors.served import Served
 from service.query.encode import FORMATS, SPREADSHEET_CSV, Format, json_rows
 from service.query.encode.formats import Column
 from service.query.running.request import headers_of
@@ -327,7 +327,7 @@ def max_rows_of(requested: int | None, wanted: Format, settings: Settings) -> in
     return min(settings.queries.max_rows if requested is None else requested, settings.queries.max_rows_limit)
 
 
-async def answer(request: Request, service: ServiceState, query: Query, wanted: Format) -> Response:
+async def answer(request: Request, service: Served, query: Query, wanted: Format) -> Response:
     """Answer with the rows of a query; closes the query at the end.
 
     Raises:
@@ -354,7 +354,7 @@ async def answer(request: Request, service: ServiceState, query: Query, wanted: 
     )
 
 
-async def _whole(request: Request, service: ServiceState, query: Query) -> Response:
+async def _whole(request: Request, service: Served, query: Query) -> Response:
     """Return the JSON answer, after all its rows were collected."""
     settings = service.settings
     file = service.queries.spool.file(settings.queries.max_answer_bytes)

@@ -19,11 +19,10 @@ from pydantic import Field
 from starlette.responses import Response
 from starlette.status import HTTP_304_NOT_MODIFIED
 
-from catalog import Catalog
 from service.base.errors import InvalidRequestError
 from service.base.version import installed_version
 from service.doors.http.api.answers import JSON, answer
-from service.doors.http.api.state import ServiceState
+from service.doors.served import Client, Served
 from service.query.encode import SPREADSHEET_CSV, Format
 from service.query.running.request import QueryRequest
 from service.query.serving.query import Query as RunningQuery
@@ -96,7 +95,7 @@ def check_each_once(request: Request) -> None:
 
 
 async def link_answer(
-    request: Request, service: ServiceState, asked: QueryRequest, catalog: Catalog, wanted: Format, name: str
+    request: Request, client: Client, asked: QueryRequest, wanted: Format, name: str
 ) -> Response:
     """Answer a link.
 
@@ -114,8 +113,10 @@ async def link_answer(
     known = request.headers.get("if-none-match")
     if known is not None or request.method == "HEAD":
         # Planned and not run: this costs no slot, and refuses as the query would be refused.
-        limits = service.settings.queries
-        plan = await to_thread.run_sync(partial(asked.plan, catalog, limits.max_sql_bytes, limits.compat))
+        limits = client.served.settings.queries
+        plan = await to_thread.run_sync(
+            partial(asked.plan, client.visible, limits.max_sql_bytes, limits.compat)
+        )
         tag = await to_thread.run_sync(tag_of, asked, plan, wanted)
         headers = _headers(tag)
         if known is not None and tag is not None and matches(tag, known):
@@ -125,15 +126,15 @@ async def link_answer(
             # The length is not known before the rows are, and 0 would mean an empty file.
             del response.headers["Content-Length"]
             return response
-    started, tag = await to_thread.run_sync(_started, service, asked, wanted)
-    response = await answer(request, service, started, wanted)
+    started, tag = await to_thread.run_sync(_started, client.served, asked, wanted)
+    response = await answer(request, client.served, started, wanted)
     response.headers.update(_headers(None if started.incomplete else tag))
     if wanted is not JSON:
         response.headers["Content-Disposition"] = f'attachment; filename="{name}.{wanted.suffix}"'
     return response
 
 
-def _started(service: ServiceState, asked: QueryRequest, wanted: Format) -> tuple[RunningQuery, str | None]:
+def _started(service: Served, asked: QueryRequest, wanted: Format) -> tuple[RunningQuery, str | None]:
     started = service.queries.start(asked)
     try:
         return started, tag_of(asked, started.plan, wanted)

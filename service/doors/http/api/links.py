@@ -51,7 +51,7 @@ from service.base.errors import (
 from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, max_rows_of, with_formulas
 from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
 from service.doors.http.api.query import COMPAT, dialect_of
-from service.doors.http.api.state import Asking, ServiceState, State
+from service.doors.http.api.state import Asking
 from service.doors.served import Client
 from service.query.encode import FORMATS, Format, split_suffix
 from service.query.running.run import example_of
@@ -129,12 +129,11 @@ class Address:
 async def databases_or_rows(
     parameters: Annotated[LinkParameters, Query()],
     request: Request,
-    service: State,
     client: Asking,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Return the rows of `sql`, or the databases; `/db.csv` and the like name the format."""
-    return await _linked(Address(), parameters, request, service, client, accept)
+    return await _linked(Address(), parameters, request, client, accept)
 
 
 @router.head("/db.{suffix}", include_in_schema=False)
@@ -143,14 +142,13 @@ async def rows_in_a_format(
     suffix: str,
     parameters: Annotated[LinkParameters, Query()],
     request: Request,
-    service: State,
     client: Asking,
 ) -> Response:
     """Return the rows of `sql`, or the databases, in a format."""
     known = split_suffix(f"db.{suffix}")[1]
     if known is None:
         raise NotFoundError(f"nothing is at /db.{suffix:.100}", hint=f"formats are {', '.join(FORMATS)}")
-    return await _linked(Address(format=known), parameters, request, service, client, None)
+    return await _linked(Address(format=known), parameters, request, client, None)
 
 
 @router.head("/db/{address:path}", include_in_schema=False)
@@ -159,21 +157,19 @@ async def tables_or_rows(
     address: str,
     parameters: Annotated[LinkParameters, Query()],
     request: Request,
-    service: State,
     client: Asking,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Return the rows of a table (`database/table`), of `sql`, or the tables of a database; `.csv` and the like name the format."""
     parts, known = _parts(request.scope.get("raw_path"), address)
     found = await to_thread.run_sync(_address_of, parts, known, parameters, client.visible)
-    return await _linked(found, parameters, request, service, client, accept)
+    return await _linked(found, parameters, request, client, accept)
 
 
 async def _linked(
     address: Address,
     parameters: LinkParameters,
     request: Request,
-    service: ServiceState,
     client: Client,
     accept: str | None,
 ) -> Response:
@@ -190,12 +186,12 @@ async def _linked(
         sql = await to_thread.run_sync(_statement, address, parameters, client.visible)
     asked = client.request(
         sql,
-        max_rows=max_rows_of(parameters.limit, wanted, service.settings),
+        max_rows=max_rows_of(parameters.limit, wanted, client.served.settings),
         dialect=dialect_of(parameters.compat),
         compat=parameters.compat,
         schema=address.database or None,
     )
-    return await link_answer(request, service, asked, client.visible, wanted, address.file_name)
+    return await link_answer(request, client, asked, wanted, address.file_name)
 
 
 def _parts(raw: bytes | None, address: str) -> tuple[list[str], Format | None]:

@@ -22,7 +22,7 @@ from starlette.status import HTTP_204_NO_CONTENT
 from service.base.errors import InvalidRequestError, NotFoundError
 from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, max_rows_of, with_formulas
 from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
-from service.doors.http.api.state import Asking, State
+from service.doors.http.api.state import Asking
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_saved
 from service.query.encode import FORMATS, split_suffix
@@ -141,7 +141,6 @@ def delete_saved(name: str, mine: Mine) -> None:
 async def rows_of_saved(
     file: str,
     request: Request,
-    service: State,
     client: Asking,
     limit: Annotated[MostRows, Query(alias="_limit")] = None,
     formulas: Annotated[Formulas, Query(alias="_formulas")] = None,
@@ -158,9 +157,9 @@ async def rows_of_saved(
         raise NotFoundError(f"nothing is at /saved/{file:.100}", hint=f"formats are {', '.join(FORMATS)}")
     wanted = with_formulas(known or accepted_format(accept), formulas)
     query = await to_thread.run_sync(client.saved.get, name)
-    plain = client.request("", max_rows=max_rows_of(limit, wanted, service.settings))
+    plain = client.request("", max_rows=max_rows_of(limit, wanted, client.served.settings))
     asked = query.asked(plain, _given(request), database)
-    return await link_answer(request, service, asked, client.visible, wanted, name)
+    return await link_answer(request, client, asked, wanted, name)
 
 
 def _given(request: Request) -> Mapping[str, str]:
