@@ -32,18 +32,6 @@ from doctor.report import (
 )
 from doctor.rules import avro, kryo, pojo, types, untold, upgrade
 from doctor.rules import states as rules
-from doctor.rules.avro import compare_avro
-from doctor.rules.kryo import FIELDS_UNSEEN, UPGRADE_UNLISTED, compare_kryo
-from doctor.rules.pojo import (
-    COMPONENT_REMOVED,
-    FIELD_DETACHED,
-    FIELD_RETYPED,
-    POJO_TO_KRYO,
-    POJO_TO_KRYO_READABLE,
-    POJO_TO_OTHER,
-    SUBCLASSES_UNSEEN,
-    compare_pojos,
-)
 from doctor.rules.rule import (
     CompareAlike,
     Comparison,
@@ -60,26 +48,6 @@ from doctor.rules.rule import (
     risk_of,
     walk,
 )
-from doctor.rules.types import (
-    CLASS_GONE,
-    COMPARISONS,
-    TYPE_CHANGED,
-    compare_case_classes,
-    compare_constants,
-    compare_own,
-    same_class,
-)
-from doctor.rules.untold import (
-    CEP_STAGE,
-    CLASS_UNSEEN,
-    KRYO_CLASS_GONE,
-    KRYO_FIELDS,
-    SUBCLASS_FIELDS,
-    SUBCLASS_GONE,
-    VALUES_LEFT_OVER,
-    VALUES_MISFIT,
-)
-from doctor.rules.upgrade import CEP_PATTERN
 from readers import (
     AvroSerializer,
     EnumSerializer,
@@ -112,7 +80,7 @@ _FIRST_WITH_TTL_MIGRATION = 2
 _FIRST_WITHOUT_SCALA = 2
 _KRYO_5 = 5
 _MOST_BYTES = 16 << 10
-_OF_KRYO = frozenset({FIELDS_UNSEEN, UPGRADE_UNLISTED})
+_OF_KRYO = frozenset({kryo.FIELDS_UNSEEN, kryo.UPGRADE_UNLISTED})
 _PATH = ("value",)
 
 
@@ -194,7 +162,7 @@ def _with_gone_classes(compared: Comparison, old: JobState, context: Context) ->
     written = _sample(old) if is_open and context.classes.jar is not NO_JAR else None
     names = written.kryo_classes() if written is not None else frozenset()
     gone = sorted(name for name in names if context.classes.has(name) is False)
-    return compared | found(KRYO_CLASS_GONE, _PATH, ", ".join(gone)) if gone else compared
+    return compared | found(untold.KRYO_CLASS_GONE, _PATH, ", ".join(gone)) if gone else compared
 
 
 def _with_samples(compared: Comparison, old: JobState, new: JobState, context: Context) -> Comparison:
@@ -207,7 +175,7 @@ def _with_samples(compared: Comparison, old: JobState, new: JobState, context: C
         context: what is known beside them.
     """
     rules = {finding.rule for finding in compared.findings}
-    if not rules & (_OF_KRYO | {SUBCLASSES_UNSEEN, CEP_PATTERN}):
+    if not rules & (_OF_KRYO | {pojo.SUBCLASSES_UNSEEN, upgrade.CEP_PATTERN}):
         return compared
     written, read = _sample(old), _sample(new)
     if written is None or read is None:
@@ -232,14 +200,14 @@ def _shown(
     if rules & _OF_KRYO and _is_of_reader(written, read, context):
         name = written.unreadable_class(read)
         if name is not None:
-            yield _OF_KRYO, found(KRYO_FIELDS, _PATH, name)
-    if SUBCLASSES_UNSEEN in rules:
+            yield _OF_KRYO, found(untold.KRYO_FIELDS, _PATH, name)
+    if pojo.SUBCLASSES_UNSEEN in rules:
         for shown in _subclasses(written, read, context):
-            yield frozenset({SUBCLASSES_UNSEEN}), shown
-    if CEP_PATTERN in rules:
+            yield frozenset({pojo.SUBCLASSES_UNSEEN}), shown
+    if upgrade.CEP_PATTERN in rules:
         gone = _gone_stages(written.stages(), read.stages())
         if gone:
-            yield frozenset({CEP_PATTERN}), found(CEP_STAGE, _PATH, ", ".join(sorted(gone)))
+            yield frozenset({upgrade.CEP_PATTERN}), found(untold.CEP_STAGE, _PATH, ", ".join(sorted(gone)))
 
 
 def _is_of_reader(written: ValueSample, read: ValueSample, context: Context) -> bool:
@@ -271,7 +239,7 @@ def _subclasses(written: ValueSample, read: ValueSample, context: Context) -> It
             described.update(name for name, _ in sample.value.registered + sample.value.non_registered)
     changed = written.unreadable_subclass(read, described)
     if changed is not None:
-        yield found(SUBCLASS_FIELDS, _PATH, changed)
+        yield found(untold.SUBCLASS_FIELDS, _PATH, changed)
     met = read.subclasses()
     for name in written.subclasses():
         if name in described or name in met:
@@ -280,7 +248,9 @@ def _subclasses(written: ValueSample, read: ValueSample, context: Context) -> It
         # As where snapshots list them: a job that has met other subclasses, and not this one, has most likely lost it.
         if has is False or (has is None and met and read.is_whole):
             yield found(
-                SUBCLASS_GONE, _PATH, name if has is False else f"{name}, unless it is still in the jar"
+                untold.SUBCLASS_GONE,
+                _PATH,
+                name if has is False else f"{name}, unless it is still in the jar",
             )
 
 
@@ -342,13 +312,13 @@ def state_verdict(old: JobState, new: JobState | None, context: Context, *, assu
     loading = _loading_of(old, context)
     if assumed:
         # A class of a package that is in no jar may be elsewhere on the class path.
-        loading |= _needed(old, context, CLASS_UNSEEN)
+        loading |= _needed(old, context, untold.CLASS_UNSEEN)
     compared = _unchanged(old, context) if new is None else _registered(old, new, context)
     values = _decoding(old, context, is_compared=new is not None)
     # Kryo 5 takes other bytes for an error than Kryo 2, by which they were tried: a refused declaration decides.
     is_decided = context.is_upgrade and compared.verdict is Verdict.INCOMPATIBLE
     if new is not None and new.misfit and not is_decided:
-        rule = VALUES_LEFT_OVER if new.leaves_bytes else VALUES_MISFIT
+        rule = untold.VALUES_LEFT_OVER if new.leaves_bytes else untold.VALUES_MISFIT
         values |= found(rule, ("value",), new.misfit)
     if old.impossible_offset:
         values |= found(rules.OFFSET_IMPOSSIBLE, ("value",), old.impossible_offset)
@@ -413,9 +383,9 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
         names = (name for name, role in _named_classes(node) if role != _DECLARES)
         for name in dict.fromkeys(names):
             if context.classes.has(name) is False:
-                total |= found(CLASS_GONE, at, name, mend=Mend(change=Change.DROP, is_lossy=True))
+                total |= found(types.CLASS_GONE, at, name, mend=Mend(change=Change.DROP, is_lossy=True))
         if isinstance(node, EnumSerializer):
-            changed = compare_constants(node, _enum_now(node, context), at)
+            changed = types.compare_constants(node, _enum_now(node, context), at)
             if changed.verdict is Verdict.INCOMPATIBLE:
                 total |= changed
         if isinstance(node, KryoSerializer):
@@ -442,12 +412,12 @@ def _gone(snapshot_classes: Iterable[str], context: Context, path: Path) -> Comp
     return total
 
 
-def _needed(state: JobState, context: Context, rule: Rule = CLASS_GONE) -> Comparison:
+def _needed(state: JobState, context: Context, rule: Rule = types.CLASS_GONE) -> Comparison:
     """Return the classes of a state that no type of the new job names, and that no jar shows."""
     names = {name: path for path, node in _nodes(state) for name, _ in _named_classes(node)}
     # What no type of the new job names is seldom left in its jar.
     return joined(
-        found(rule, path, f"{name}, unless it is still in the jar" if rule is CLASS_GONE else name)
+        found(rule, path, f"{name}, unless it is still in the jar" if rule is types.CLASS_GONE else name)
         for name, path in names.items()
         if not name.startswith(_NOT_OF_THE_JOB) and context.classes.has(name) is None
     )
@@ -459,7 +429,7 @@ def _reassigned(state: JobState, context: Context) -> Comparison:
     for path, node in _nodes(state):
         now = context.classes.pojos.get(node.pojo_class) if isinstance(node, PojoSerializer) else None
         if now is not None:
-            failing = (FIELD_RETYPED, COMPONENT_REMOVED, FIELD_DETACHED)
+            failing = (pojo.FIELD_RETYPED, pojo.COMPONENT_REMOVED, pojo.FIELD_DETACHED)
             met = compare(node, now, context, path).findings
             total |= Comparison(findings=tuple(finding for finding in met if finding.rule in failing))
     return total
@@ -620,10 +590,10 @@ _OUTCOMES = {
 def compare(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
     """Compare the type of a savepoint with that of the new job."""
     if isinstance(old, OpaqueSerializer) or isinstance(new, OpaqueSerializer):
-        return compare_own(old, new, context, path)
+        return types.compare_own(old, new, context, path)
     if type(old) is not type(new):
         return _other_type(old, new, context, path)
-    return _COMPARISONS.get(type(old), same_class)(old, new, context, path)
+    return _COMPARISONS.get(type(old), types.same_class)(old, new, context, path)
 
 
 def _other_type(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
@@ -634,18 +604,18 @@ def _other_type(old: Serializer, new: Serializer, context: Context, path: Path) 
         and old.pojo_class == new.type_class
     ):
         is_made = context.classes.jar.constructs(old.pojo_class)
-        return found(POJO_TO_KRYO_READABLE if is_made else POJO_TO_KRYO, path, detail)
+        return found(pojo.POJO_TO_KRYO_READABLE if is_made else pojo.POJO_TO_KRYO, path, detail)
     if isinstance(old, PojoSerializer) or isinstance(new, PojoSerializer):
-        return found(POJO_TO_OTHER, path, detail)
-    return found(TYPE_CHANGED, path, detail, mend=retype(path, new))
+        return found(pojo.POJO_TO_OTHER, path, detail)
+    return found(types.TYPE_CHANGED, path, detail, mend=retype(path, new))
 
 
 _COMPARISONS: dict[type[Serializer], CompareAlike] = {
-    **COMPARISONS,
-    PojoSerializer: compare_pojos,
-    KryoSerializer: compare_kryo,
-    AvroSerializer: compare_avro,
-    ScalaCaseClassSerializer: compare_case_classes,
+    **types.COMPARISONS,
+    PojoSerializer: pojo.compare_pojos,
+    KryoSerializer: kryo.compare_kryo,
+    AvroSerializer: avro.compare_avro,
+    ScalaCaseClassSerializer: types.compare_case_classes,
 }
 
 

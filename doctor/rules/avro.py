@@ -24,7 +24,6 @@ from doctor.rules.rule import (
     Comparison,
     Context,
     Path,
-    Rule,
     Verdict,
     found,
     joined,
@@ -44,26 +43,23 @@ _NUMBERS = ("int", "long", "float", "double")
 _NAMED = ("record", "error", "enum", "fixed")
 _MAX_DEPTH = 64
 _GENERIC = "org.apache.avro.generic.GenericRecord"
-RESOLVES = Rule(
+RESOLVES = FINE.but(verdict=Verdict.MIGRATION).rule(
     id="avro-resolves",
     change="another schema, which reads data of the old one: defaults for new fields, wider numbers, aliases, more symbols",
     effect="the values are migrated",
-    backends=FINE.but(verdict=Verdict.MIGRATION),
     shown_by="avro-specific-add-default avro-nullable avro-enum-add avro-rename-alias",
 )
-FIELD_REMOVED = Rule(
+FIELD_REMOVED = LOSES.but(verdict=Verdict.MIGRATION).rule(
     id="avro-field-removed",
     change="a field removed from an Avro schema",
     effect="the values of the field are dropped; hashmap keeps them in a GenericRecord until it is written anew",
-    backends=LOSES.but(verdict=Verdict.MIGRATION),
     remedy="keep the field in the schema",
     shown_by="avro-remove avro-specific-remove avro-reflect-remove-field",
 )
-FIELD_RENAMED = Rule(
+FIELD_RENAMED = RISK.but(verdict=Verdict.MIGRATION).rule(
     id="avro-field-renamed",
     change="a field of an Avro schema renamed, with an alias",
     effect="the values are kept under the new name; hashmap shows them under the old one until they are written anew",
-    backends=RISK.but(verdict=Verdict.MIGRATION),
     remedy="look fields up by the new name, and by the old one until the next savepoint",
     shown_by="avro-rename-alias",
 )
@@ -73,16 +69,15 @@ INCOMPATIBLE = refused(
     remedy="give new fields a default, renamed ones an alias; keep symbols and types",
     shown_by="avro-add-nodefault avro-long-to-string avro-not-nullable avro-enum-remove org.apache.avro.SchemaCompatibility",
 )
-SPECIFIC_INCOMPATIBLE = Rule(
+SPECIFIC_INCOMPATIBLE = FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER).rule(
     id="avro-specific-incompatible",
     change="a schema that does not read data of the old one (SpecificRecord, reflect)",
     effect="hashmap fails when it decodes values into the new class; rocksdb refuses the state when it is declared",
-    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
     flink="AvroTypeException",
     remedy="give new fields a default, renamed ones an alias; keep symbols and types",
     shown_by="avro-specific-add-nodefault avro-specific-retype",
 )
-GENERIC_ADDED = Rule(
+GENERIC_ADDED = UNREADABLE_SNAPSHOT.but(verdict=Verdict.MIGRATION, rocksdb=FAILS_REGISTER).rule(
     id="avro-generic-field-added",
     change=(
         "a GenericRecord gains a field, loses one before others, or its fields are reordered or retyped (string → bytes), although the "
@@ -92,24 +87,21 @@ GENERIC_ADDED = Rule(
         "Flink writes the old record with the new schema, field by field in their order: rocksdb fails while it migrates, hashmap "
         "restores and fails at the next savepoint"
     ),
-    backends=UNREADABLE_SNAPSHOT.but(verdict=Verdict.MIGRATION, rocksdb=FAILS_REGISTER),
     flink="ArrayIndexOutOfBoundsException, ClassCastException",
     remedy="add fields at a time when the state is written anew, or use a SpecificRecord",
     shown_by="avro-add-default avro-generic-remove-first avro-generic-string-to-bytes o.a.f.formats.avro.typeutils.AvroSerializer",
 )
-GENERIC_SHIFTED = Rule(
+GENERIC_SHIFTED = LOSES.but(verdict=Verdict.MIGRATION).rule(
     id="avro-generic-field-shifted",
     change="a GenericRecord loses a field before others, or its fields are reordered: at its place the old record has another of its type",
     effect="the field gets the values of the other one without an error: rocksdb while it migrates, hashmap at the next savepoint",
-    backends=LOSES.but(verdict=Verdict.MIGRATION),
     remedy="keep the order of the fields, and remove only the last ones; or use a SpecificRecord",
     shown_by="avro-generic-swap o.a.f.formats.avro.typeutils.AvroSerializer",
 )
-UNRESOLVED = Rule(
+UNRESOLVED = UNKNOWN.rule(
     id="avro-schema-unreadable",
     change="a schema that cannot be parsed",
     effect="check cannot decide whether the new schema reads the old data",
-    backends=UNKNOWN,
     remedy="compare the schemas by hand",
     shown_by="org.apache.avro.Schema$Parser",
 )

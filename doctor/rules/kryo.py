@@ -11,11 +11,11 @@ from __future__ import annotations
 from doctor.rules import types
 from doctor.rules.rule import (
     DOUBT,
+    FAILS_DECODING,
     FAILS_RESTORE,
     FINE,
     LOSES,
     RISK,
-    UNREADABLE_ACCESS,
     Comparison,
     Context,
     Path,
@@ -30,99 +30,88 @@ from readers import KryoSerializer
 _REWRITE = "convert it with `savepointdb convert`, which takes those of Flink 1.16 to 1.20, or make the class a POJO before the upgrade"
 _LOOK = "check with --values: only the values show it"
 
-FIELDS_UNSEEN = Rule(
+FIELDS_UNSEEN = RISK.rule(
     id="kryo-fields-unseen",
     change="a class that Kryo writes, unchanged by name: its fields are not in the snapshot",
     effect=(
         "Flink says nothing if fields were added, removed, renamed or retyped; hashmap then fails at restore, rocksdb at the first "
         "access, or values are garbage"
     ),
-    backends=RISK,
     remedy="check against the jar too, or with --values; make the class a POJO",
     shown_by="kryo-add-field kryo-rename-field pojo-list-of-pojo-add-field",
 )
-REGISTRATIONS_CHANGED = Rule(
+REGISTRATIONS_CHANGED = FINE.but(verdict=Verdict.RECONFIGURED).rule(
     id="kryo-registrations-changed",
     change="Kryo registrations added, inserted, reordered or removed while the classes stay",
     effect="the values are the same",
-    backends=FINE.but(verdict=Verdict.RECONFIGURED),
     shown_by="kryo-reg-add kryo-reg-first kryo-reg-reorder kryo-reg-remove",
 )
-REGISTERED_CLASS_GONE = Rule(
+REGISTERED_CLASS_GONE = FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE).rule(
     id="kryo-registered-class-gone",
     change="a class that was registered with Kryo, or its own Kryo serializer, is no longer in the jar",
     effect="the whole operator fails when its state file is opened, whether a value is of the class or not",
-    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="IllegalStateException: Missing value for the key",
     remedy="keep the class and its Kryo serializer in the jar",
     shown_by="kryo-reg-remove-class kryo-serializer-removed kryo-serializer-removed2",
 )
-SERIALIZER_REMOVED = Rule(
+SERIALIZER_REMOVED = FAILS_RESTORE.rule(
     id="kryo-serializer-removed",
     change="the class had a Kryo serializer of its own, and is registered without one",
     effect="if the serializer's class is gone, the operator fails when its state file is opened; else rocksdb reads garbage",
-    backends=FAILS_RESTORE,
     flink="IllegalStateException: Missing value for the key",
     remedy="keep the Kryo serializer and its registration",
     shown_by="kryo-serializer-removed kryo-serializer-removed2",
 )
-SERIALIZER_ADDED = Rule(
+SERIALIZER_ADDED = FINE.but(rocksdb=LOSES).rule(
     id="kryo-serializer-added",
     change="the class gets a Kryo serializer of its own, or another one",
     effect="hashmap decodes with the old one and keeps the values; rocksdb reads garbage and says nothing",
-    backends=FINE.but(rocksdb=LOSES),
     remedy="restore with hashmap from a canonical savepoint of Flink 1.13 or later once, or give the state a new name",
     shown_by="kryo-serializer-added2",
 )
-ZONES = Rule(
+ZONES = LOSES.but(rocksdb=FINE).rule(
     id="kryo2-zones",
     change="ZonedDateTime and OffsetDateTime under Kryo 2 (Flink 1.x), the job unchanged",
     effect="the id of the zone offset is lost when hashmap writes the value: `…T01:02:03null`",
-    backends=LOSES.but(rocksdb=FINE),
     remedy="store an Instant and the id of the zone instead",
     shown_by="kryo-type-zoned kryo-type-offsetdt pojo-duration-field",
 )
-OFFSETS = Rule(
+OFFSETS = LOSES.rule(
     id="kryo2-offsets",
     change="ZoneOffset and OffsetTime under Kryo 2 (Flink 1.x), the job unchanged",
     effect="the id of the offset is lost when the value is written: it shows `null`, and calls on it fail",
-    backends=LOSES,
     remedy="store the seconds of the offset instead",
     shown_by="kryo-type-offset-time com.esotericsoftware.kryo.serializers.FieldSerializer",
 )
-AVRO_REGISTRATION = Rule(
+AVRO_REGISTRATION = FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE).rule(
     id="kryo-instance-registration",
     change="1.x → 2.x: a Kryo serializer is registered as an instance, as flink-avro on the class path of 1.x does",
     effect="it is stored as an object of a class that 2.x does not have: the whole operator fails when its state file is opened",
-    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="Missing value for the key 'org.apache.avro.generic.GenericData$Array'",
     remedy=_REWRITE,
     shown_by="kryo-avro-on-cp-pojo kryo-avro-on-cp-list o.a.f.api.common.ExecutionConfig$SerializableSerializer",
 )
-KRYO_5_UNREADABLE = Rule(
+KRYO_5_UNREADABLE = FAILS_DECODING.rule(
     id="kryo5-unreadable",
     change=(
         "ArrayDeque, Vector, CopyOnWriteArrayList, LinkedHashSet, Hashtable, Properties, IdentityHashMap under Kryo 5 (Flink 2.x), the job "
         "unchanged"
     ),
     effect="Kryo 5 makes an object without its inner array, and fails to fill it",
-    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="NullPointerException: Cannot store to object array",
     remedy="keep the elements in a ListState or a MapState, or in an ArrayList or a HashMap",
     shown_by="kryo-type-array-deque kryo-type-vector kryo-type-linked-hash-set com.esotericsoftware.kryo.serializers.CollectionSerializer",
 )
-UPGRADE_SAME = Rule(
+UPGRADE_SAME = FINE.rule(
     id="kryo-upgrade-same",
     change="1.x → 2.x: a class whose Kryo 2 bytes Kryo 5 reads alike (URI)",
     effect="the values are the same",
-    backends=FINE,
     shown_by="kryo-type-uri o.a.f.api.java.typeutils.runtime.kryo.KryoSerializer",
 )
-UPGRADE_LOSES = Rule(
+UPGRADE_LOSES = LOSES.rule(
     id="kryo-upgrade-loses",
     change="1.x → 2.x: collections, maps, BitSet, Period, Year, MonthDay, OffsetTime, OptionalDouble under Kryo",
     effect="Kryo 5 reads one element too few, empty maps, other bits or numbers; no error is raised",
-    backends=LOSES,
     remedy=_REWRITE,
     shown_by=(
         "kryo-type-arraylist kryo-type-linkedlist kryo-type-hashmap kryo-type-treemap kryo-type-bitset "
@@ -130,14 +119,13 @@ UPGRADE_LOSES = Rule(
         "com.esotericsoftware.kryo.serializers.CollectionSerializer"
     ),
 )
-UPGRADE_FAILS = Rule(
+UPGRADE_FAILS = FAILS_DECODING.rule(
     id="kryo-upgrade-fails",
     change=(
         "1.x → 2.x: UUID, Locale, Duration, LocalDate, ZonedDateTime, OffsetDateTime, ZoneId, YearMonth, OptionalInt, OptionalLong, "
         "ArrayDeque, Vector, CopyOnWriteArrayList, LinkedHashSet, Pattern under Kryo"
     ),
     effect="Kryo 5 cannot read them: hashmap fails at restore, rocksdb when a value is read first, or migrated",
-    backends=FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS),
     flink="EOFException: Buffer underflow; DateTimeException",
     remedy=_REWRITE,
     shown_by=(
@@ -145,22 +133,20 @@ UPGRADE_FAILS = Rule(
         "pojo-uuid-field kryo-map-key kryo-type-zone-id kryo-type-optional-long"
     ),
 )
-UPGRADE_UNLISTED = Rule(
+UPGRADE_UNLISTED = DOUBT.rule(
     id="kryo-upgrade-unlisted",
     change="1.x → 2.x: any other class under Kryo, above all the job's own",
     effect=(
         "Flink lets it through, and whether Kryo 5 reads the bytes of Kryo 2 depends on the fields: int, long, boolean and "
         "String are read, boxed numbers are garbage, doubles, arrays, enums and lists fail"
     ),
-    backends=DOUBT,
     remedy=_LOOK,
     shown_by="kryo-no-default-ctor kryo-final-boxed kryo-type-object kryo-type-optional kryo-in-list",
 )
-UPGRADE_OWN_SERIALIZER = Rule(
+UPGRADE_OWN_SERIALIZER = LOSES.rule(
     id="kryo-upgrade-own-serializer",
     change="1.x → 2.x: a class with a Kryo serializer of its own, ported to Kryo 5",
     effect="its writeLong and writeInt have other bytes in Kryo 5: garbage, and no error is raised",
-    backends=LOSES,
     remedy=_REWRITE,
     shown_by="kryo-serializer-upgrade",
 )
@@ -171,11 +157,10 @@ UPGRADE_COLLECTION_FIELD = refused(
     remedy=_REWRITE + "; pipeline.built-in-collection-types: false keeps Kryo, which loses elements",
     shown_by="pojo-list-field pojo-listonly-field pojo-maponly-field",
 )
-KEY_INVISIBLE = Rule(
+KEY_INVISIBLE = FAILS_RESTORE.but(rocksdb=LOSES).rule(
     id="kryo-upgrade-key",
     change="1.x → 2.x: keys that Kryo wrote",
     effect="hashmap fails at restore or reads garbage; rocksdb restores, and no key is ever found again, as its bytes differ",
-    backends=FAILS_RESTORE.but(rocksdb=LOSES),
     remedy=_REWRITE,
     shown_by="key-kryo-same key-kryo-reg",
 )

@@ -23,7 +23,6 @@ from doctor.rules.rule import (
     Comparison,
     Context,
     Path,
-    Rule,
     Verdict,
     found,
     joined,
@@ -78,23 +77,21 @@ _BASIC = {
     "LocalTimeSerializer": "java.time.LocalTime",
     "LocalDateTimeSerializer": "java.time.LocalDateTime",
 }
-FIELD_ADDED = Rule(
+FIELD_ADDED = FINE.but(verdict=Verdict.MIGRATION).rule(
     id="pojo-field-added",
     change="a field added to a POJO or record",
     effect="the values are migrated; the new field has the default of the constructor (null, 0)",
-    backends=FINE.but(verdict=Verdict.MIGRATION),
     remedy="if the default is not right, set the field with `UPDATE` before the restore",
     shown_by="pojo-add-field pojo-super-add-field record-add-component pojo-nested-add-field",
 )
-FIELD_REMOVED = Rule(
+FIELD_REMOVED = LOSES.but(verdict=Verdict.MIGRATION).rule(
     id="pojo-field-removed",
     change="a field removed from a POJO or record, or renamed, which is removed and added",
     effect="the values of the field are dropped without an error; if it became `transient` or static, the restore fails",
-    backends=LOSES.but(verdict=Verdict.MIGRATION),
     remedy="keep the field, or rename it in the savepoint with `ALTER TABLE … RENAME COLUMN`",
     shown_by="pojo-remove-field pojo-rename-field pojo-field-transient",
 )
-COMPONENT_REMOVED = Rule(
+COMPONENT_REMOVED = FAILS_RESTORE.but(verdict=Verdict.MIGRATION, rocksdb=FAILS_REGISTER).rule(
     id="record-component-removed",
     change=(
         "a component removed from a record whose other components are in alphabetical order, at least one after it"
@@ -103,58 +100,51 @@ COMPONENT_REMOVED = Rule(
         "Flink takes such a record for unchanged, and counts the removed component too: hashmap fails when it decodes values, "
         "rocksdb while it migrates"
     ),
-    backends=FAILS_RESTORE.but(verdict=Verdict.MIGRATION, rocksdb=FAILS_REGISTER),
     flink="ArrayIndexOutOfBoundsException: Index … out of bounds for length …",
     remedy="keep the component, or declare the others in another order than that of the alphabet",
     shown_by="record-remove-component o.a.f.api.java.typeutils.runtime.JavaRecordBuilderFactory",
 )
-FIELD_TRANSIENT = Rule(
+FIELD_TRANSIENT = FAILS_REGISTER.rule(
     id="pojo-field-transient",
     change="a field of a POJO that became transient or static",
     effect="Flink finds the field in the class and no serializer for it: its check of the types itself fails",
-    backends=FAILS_REGISTER,
     flink="a present field should have its associated new field serializer available",
     remedy="remove the field instead, or keep it as it was",
     shown_by="pojo-field-transient o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
 )
-FIELD_MOVED_DOWN = Rule(
+FIELD_MOVED_DOWN = LOSES.but(verdict=Verdict.MIGRATION).rule(
     id="pojo-field-moved-down",
     change="a field moved from a superclass into the class",
     effect="Flink looks it up in the superclass only: its values are dropped without an error",
-    backends=LOSES.but(verdict=Verdict.MIGRATION),
     remedy="leave the field in the superclass",
     shown_by="pojo-field-from-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
 )
-SUPERCLASS_RENAMED = Rule(
+SUPERCLASS_RENAMED = LOSES.but(verdict=Verdict.MIGRATION).rule(
     id="pojo-superclass-renamed",
     change="a superclass that declares fields has another name, or another superclass has its fields now",
     effect="Flink looks for them in the old one: their values are dropped without an error; if it is still there, it fails",
-    backends=LOSES.but(verdict=Verdict.MIGRATION),
     remedy="keep the name of the superclass",
     shown_by="pojo-superclass-renamed pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
 )
-FIELD_DETACHED = Rule(
+FIELD_DETACHED = FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER).rule(
     id="pojo-field-detached",
     change="a POJO no longer extends the class that declares a field, and that class is still in the jar",
     effect="Flink finds the field and cannot set it: hashmap fails when it decodes values, rocksdb when it compares or migrates them",
-    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
     flink="IllegalArgumentException: Can not set … field",
     remedy="keep the superclass, or remove the old one from the jar too, and lose its fields",
     shown_by="pojo-superclass-renamed-kept o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
 )
-FIELD_MOVED = Rule(
+FIELD_MOVED = RISK.rule(
     id="pojo-field-moved",
     change="a field moved between two superclasses",
     effect="upwards its values are kept, downwards they are dropped without an error",
-    backends=RISK,
     remedy="check against the jar too: it shows which superclass is above the other",
     shown_by="pojo-field-to-upper-superclass pojo-field-to-lower-superclass o.a.f.api.java.typeutils.runtime.PojoFieldUtils",
 )
-FIELD_RETYPED = Rule(
+FIELD_RETYPED = FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER).rule(
     id="pojo-field-retyped",
     change="a field of a POJO with another type, to which Java cannot assign the old values",
     effect="hashmap: the old value cannot be set when values are decoded; rocksdb: the state is refused when it is declared",
-    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
     flink="IllegalArgumentException: Can not set … field",
     remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
     shown_by=(
@@ -168,39 +158,35 @@ FIELD_RETYPED_ASSIGNABLE = refused(
     remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
     shown_by="pojo-list-field pojo-retype-integer-number pojo-linkedlist-to-list o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
 )
-NESTED_UNREADABLE = Rule(
+NESTED_UNREADABLE = FAILS_RESTORE.but(verdict=Verdict.MIGRATION).rule(
     id="pojo-nested-unreadable",
     change="the class of a field is gone, or an enum in a field lost a constant",
     effect="the whole operator fails when its state file is opened, whatever Flink's verdict is",
-    backends=FAILS_RESTORE.but(verdict=Verdict.MIGRATION),
     flink="IllegalStateException: field serializer snapshots should be present.",
     remedy="keep the class and its constants in the jar",
     shown_by="pojo-field-enum-remove o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot",
 )
-REGISTRATION_CHANGED = Rule(
+REGISTRATION_CHANGED = FINE.but(verdict=Verdict.RECONFIGURED).rule(
     id="pojo-registrations-changed",
     change="registered subclasses added, removed or reordered; subclasses met that are not registered",
     effect="the values are the same",
-    backends=FINE.but(verdict=Verdict.RECONFIGURED),
     shown_by="pojo-subclass-register-add pojo-subclass-register-reorder key-pojo-subclass-register",
 )
-SUBCLASSES_UNSEEN = Rule(
+SUBCLASSES_UNSEEN = RISK.rule(
     id="pojo-subclasses-unseen",
     change="values of subclasses that the snapshot does not list",
     effect=(
         "the first hashmap snapshot of a job lists no unregistered subclass, even if values are of one: if the new job lacks it, "
         "or adds a field to it, the restore fails"
     ),
-    backends=RISK,
     flink="EOFException",
     remedy="check with --values, and register the subclasses",
     shown_by="pojo-subclass-add-field pojo-subclass-class-gone",
 )
-POJO_TO_KRYO = Rule(
+POJO_TO_KRYO = FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER).rule(
     id="pojo-to-kryo",
     change="a class is no longer a POJO to Flink, so Kryo writes it; as far as is known it lost its default constructor",
     effect="the state is refused when it is declared; hashmap: without the constructor no value can be decoded either",
-    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
     shown_by="pojo-to-kryo-ctor",

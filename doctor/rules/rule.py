@@ -57,6 +57,10 @@ class Effects:
         """Return the effects with a verdict of Flink, and with those of others in rocksdb."""
         return Effects(heap=self.heap, rocksdb=(rocksdb or self).rocksdb, verdict=verdict)
 
+    def rule(self, **texts: str) -> Rule:
+        """Return the rule of a change that does this; `texts` are the other fields of `Rule`."""
+        return Rule(backends=self, **texts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -98,9 +102,7 @@ class Rule:
 def refused(*, effect: str = "the state is refused when it is declared", **texts: str) -> Rule:
     """Return the rule of a change for which Flink refuses the state when it is declared; `texts` are fields of `Rule`."""
     flink = "The new state serializer must not be incompatible with the old state serializer"
-    return Rule(
-        backends=FAILS_REGISTER.but(verdict=Verdict.INCOMPATIBLE), effect=effect, flink=flink, **texts
-    )
+    return FAILS_REGISTER.but(verdict=Verdict.INCOMPATIBLE).rule(effect=effect, flink=flink, **texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +168,8 @@ FAILS_RESTORE = _alike(Severity.FAILS, Stage.RESTORE, StateOutcome.INCOMPATIBLE)
 FAILS_REGISTER = _alike(Severity.FAILS, Stage.REGISTER, StateOutcome.INCOMPATIBLE)
 UNREADABLE_ACCESS = _alike(Severity.FAILS, Stage.ACCESS, StateOutcome.UNREADABLE)
 UNREADABLE_SNAPSHOT = _alike(Severity.FAILS, Stage.SNAPSHOT, StateOutcome.UNREADABLE)
+# Hashmap decodes all values when it restores, rocksdb each one when it is read first.
+FAILS_DECODING = FAILS_RESTORE.but(rocksdb=UNREADABLE_ACCESS)
 
 
 Path: TypeAlias = tuple[str, ...]

@@ -20,7 +20,6 @@ from doctor.rules.rule import (
     Comparison,
     Context,
     Path,
-    Rule,
     Verdict,
     found,
     joined,
@@ -47,42 +46,37 @@ TYPE_CHANGED = refused(
         "row-type sql-column-type sql-add-agg o.a.f.api.common.typeutils.CompositeTypeSerializerSnapshot"
     ),
 )
-SETTING_CHANGED = Rule(
+SETTING_CHANGED = FINE.but(verdict=Verdict.MIGRATION).rule(
     id="serializer-setting-changed",
     change="a flag of a composite serializer, such as nulls in a list or kinds of rows",
     effect="the values are migrated",
-    backends=FINE.but(verdict=Verdict.MIGRATION),
     shown_by="o.a.f.api.common.typeutils.CompositeTypeSerializerSnapshot",
 )
-ROW_NAMES = Rule(
+ROW_NAMES = RISK.rule(
     id="row-names",
     change="a Row, or an SQL row: names of fields, and what they mean, are not in the snapshot",
     effect="values stay by position: renamed, swapped or reinterpreted fields hold the values of others",
-    backends=RISK,
     remedy="compare the fields of the old and the new job by hand: they must stand in the same order",
     shown_by="row-names o.a.f.api.java.typeutils.runtime.RowSerializer",
 )
-ENUM_CHANGED = Rule(
+ENUM_CHANGED = FINE.but(verdict=Verdict.RECONFIGURED).rule(
     id="enum-constants-added",
     change="constants of an enum added or reordered",
     effect="the values are the same",
-    backends=FINE.but(verdict=Verdict.RECONFIGURED),
     shown_by="enum-add-middle enum-reorder enum-map-key-add enum-list-reorder pojo-field-enum-add",
 )
-ENUM_REMOVED = Rule(
+ENUM_REMOVED = FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE).rule(
     id="enum-constant-removed",
     change="a constant of an enum removed or renamed, even if no value uses it and no state is declared with it",
     effect="the whole operator fails when its state file is opened",
-    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="Could not create a restore serializer for enum class",
     remedy="keep the constant in the enum",
     shown_by="enum-remove pojo-field-enum-remove o.a.f.api.common.typeutils.base.EnumSerializer",
 )
-CLASS_GONE = Rule(
+CLASS_GONE = FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE).rule(
     id="class-gone",
     change="a class that the savepoint names is not in the new job (removed, renamed or moved), declared or not",
     effect="the whole operator fails when its state file is opened",
-    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE),
     flink="ClassNotFoundException",
     remedy="keep the class in the jar, under its old name; or drop the state from the savepoint with `DROP TABLE …`",
     shown_by=(
@@ -96,19 +90,17 @@ CLASS_CHANGED = refused(
     remedy="keep the old class in the declaration, or give the state a new name and copy its values",
     shown_by="pojo-class-renamed-kept kryo-class-renamed-kept",
 )
-CLASS_NEEDED = Rule(
+CLASS_NEEDED = RISK.rule(
     id="class-needed",
     change="a class that the savepoint names and no state of the new job does",
     effect="the operator fails when its state file is opened, if the class is not in the jar",
-    backends=RISK,
     remedy="check against the jar too: it shows whether the class is there",
     shown_by="state-removed-kryo-class-gone pojo-subclass-class-gone pojo-subclass-registered-gone pojo-remove-nested-class-gone",
 )
-OWN_SERIALIZER = Rule(
+OWN_SERIALIZER = RISK.rule(
     id="own-serializer",
     change="a serializer of the job's own, of the same class",
     effect="Flink compares the classes only: if the bytes that it reads have changed, it reads garbage and says nothing",
-    backends=RISK,
     remedy="make sure that the serializer reads the bytes of its old version",
     shown_by="own-serializer-same o.a.f.api.common.typeutils.SimpleTypeSerializerSnapshot",
 )
@@ -128,20 +120,18 @@ NULLABILITY_CHANGED = refused(
 
 # Names that a reader gives to fields; Flink does not record them.
 _UNRECORDED = frozenset({"names"})
-FIELDS_CHANGED = Rule(
+FIELDS_CHANGED = FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER).rule(
     id="scala-fields-changed",
     change="a field of a Scala case class added, removed or retyped, with a default or not, nested or not",
     effect="hashmap cannot build the old values with the new class; rocksdb refuses the state when it is declared",
-    backends=FAILS_RESTORE.but(verdict=Verdict.INCOMPATIBLE, rocksdb=FAILS_REGISTER),
     flink="ArrayIndexOutOfBoundsException, argument type mismatch",
     remedy="keep the case class, and give the state of the new one another name",
     shown_by="scala-case-add-field scala-case-retype scala-case-nested-add",
 )
-FIELD_NAMES = Rule(
+FIELD_NAMES = RISK.rule(
     id="scala-field-names",
     change="a Scala case class: names of fields are not in the snapshot",
     effect="values stay by position: renamed or swapped fields hold the values of others",
-    backends=RISK,
     remedy="compare the fields of the old and the new class by hand: they must stand in the same order",
     shown_by="scala-case-rename-field",
 )
