@@ -32,12 +32,10 @@ if TYPE_CHECKING:
     import polars
 
     from service.tasks.check.running import WrittenCheck
-    from service.tasks.copies.convert.convert import Converted
-    from service.tasks.copies.convert.plan import ConvertedState, LeftState
+    from service.tasks.copies.convert import Converted, ConvertedState, LeftState
     from service.tasks.copies.export.exporting import Exported
     from service.tasks.copies.export.manifest import ExportedSavepoint
-    from service.tasks.copies.sample.choices import SampledState
-    from service.tasks.copies.sample.sample import Sampled
+    from service.tasks.copies.sample import Sampled, SampledState
     from service.tasks.write.changes import Effect
     from service.tasks.write.writing import Written
     from writers import Summary

@@ -73,7 +73,7 @@ TASKS: dict[str, RegisteredTask] = {
         },
     ),
     "convert": RegisteredTask(
-        "service.tasks.copies.convert.convert",
+        "service.tasks.copies.convert",
         "Rewrite a savepoint for another version of Flink or another job.",
         {HTTP: "it needs classes of the job on the machine that runs it", MCP: _NEVER_WRITES},
     ),
@@ -103,7 +103,7 @@ TASKS: dict[str, RegisteredTask] = {
         {HTTP: "a service writes savepoints only; an answer may be Parquet", MCP: _NEVER_WRITES},
     ),
     "forget": RegisteredTask(
-        "service.tasks.copies.forget.forgetting",
+        "service.tasks.copies.forget",
         "Remove what belongs to some ids, and prove that nothing is left.",
         {HTTP: "the ids and the report are files of who answers for the deletion", MCP: _NEVER_WRITES},
     ),
@@ -126,7 +126,7 @@ TASKS: dict[str, RegisteredTask] = {
         {HTTP: "it reads a file of the machine that runs it", MCP: "it shows values before they are masked"},
     ),
     "sample": RegisteredTask(
-        "service.tasks.copies.sample.sample",
+        "service.tasks.copies.sample",
         "Copy a savepoint with some of its keys, in every state.",
         {HTTP: "it reads lists of keys on the machine that runs it", MCP: _NEVER_WRITES},
     ),

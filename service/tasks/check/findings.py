@@ -124,8 +124,8 @@ class Findings:
             reports: of one savepoint.
             all_backends: False to leave out a backend that cannot read the files, because they are another one's own.
         """
-        ordered = tuple(sorted(reports, key=_badness))
-        foreign = [report for report in ordered if _is_foreign(report)]
+        ordered = tuple(sorted(reports, key=lambda one: (weight(one.severity), _order(one.stage))))
+        foreign = [report for report in ordered if is_foreign(report)]
         if all_backends or len(foreign) != 1 or len(ordered) == 1:
             return cls(reports=ordered)
         own = tuple(report for report in ordered if report is not foreign[0])
@@ -148,7 +148,12 @@ class Findings:
     @property
     def exit_code(self) -> int:
         """The exit code of the program."""
-        return _exit_code(self.worst)
+        worst = self.worst
+        if worst.outcome is Outcome.FAILS:
+            return FAILS
+        if worst.outcome is Outcome.UNKNOWN or worst.severity is Severity.DOUBT:
+            return CANNOT_BE_TOLD
+        return OTHER_VALUES if worst.loses_data else SAME_VALUES
 
     def to_dict(self) -> dict[str, Any]:
         """See `Outcome`: the worst report, and all of them by their backends if there are several."""
@@ -254,20 +259,10 @@ def advice(report: CheckReport) -> str:
             return f"look at the risks before you rely on it ({worst}){first}"
     if not report.against:
         return "the same job may be restored from it; compare a changed job with it: its jar, or a savepoint of it"
-    noted = _risks(report)
+    noted = {risk.rule for risk in report.all_risks()}
     unseen = ", ".join(text for rule, text in CAUTIONS.items() if rule in noted)
     by_hand = f"; compare by hand what no savepoint shows: {unseen}" if unseen else ""
     return f"the new job may be restored from it{by_hand}"
-
-
-def _risks(report: CheckReport) -> set[str]:
-    """Return the rules of all risks and words of caution."""
-    risks = list(report.risks)
-    for operator in report.operators:
-        risks += operator.risks
-        for state in operator.states:
-            risks += state.risks
-    return {risk.rule for risk in risks}
 
 
 def _told(report: CheckReport) -> dict[str, Any]:
@@ -280,20 +275,9 @@ def _told(report: CheckReport) -> dict[str, Any]:
     return {**found, "headline": headline(report), "advice": advice(report)}
 
 
-def _exit_code(report: CheckReport) -> int:
-    if report.outcome is Outcome.FAILS:
-        return FAILS
-    if report.outcome is Outcome.UNKNOWN or report.severity is Severity.DOUBT:
-        return CANNOT_BE_TOLD
-    return OTHER_VALUES if report.loses_data else SAME_VALUES
-
-
-def _is_foreign(report: CheckReport) -> bool:
+def is_foreign(report: CheckReport) -> bool:
+    """Return whether a backend other than the one of the report wrote files of the savepoint for itself."""
     return any(operator.rule == _FOREIGN_FILES for operator in report.operators)
-
-
-def _badness(report: CheckReport) -> tuple[int, int]:
-    return weight(report.severity), _order(report.stage)
 
 
 def _is_alike(one: CheckReport, other: CheckReport) -> bool:
@@ -315,7 +299,7 @@ def _of_operator(operator: OperatorVerdict) -> Iterator[Finding]:
         # Where the job graph decides about the operator, its states have nothing to add.
         is_told = state.message or not operator.message
         if is_told and state.severity not in (Severity.FINE, Severity.RISK, Severity.DOUBT):
-            yield _of_state(state, title)
+            yield _finding(state, title, state.state_name, state.severity, state.outcome.value)
         yield from (_of_risk(risk, title, state.state_name) for risk in _named(state.risks))
 
 
@@ -323,34 +307,8 @@ def _of_whole(verdict: CheckReport | OperatorVerdict, operator: str) -> Iterator
     """Yield the findings about a savepoint or an operator as a whole, not about single states."""
     severity = _severity_of(verdict.outcome, loses_data=verdict.loses_data)
     if verdict.message and severity is not Severity.FINE:
-        yield Finding(
-            severity=severity,
-            operator=operator,
-            state="",
-            outcome=verdict.outcome.value,
-            stage=verdict.stage,
-            field_path=None,
-            message=verdict.message,
-            remedy=verdict.remedy,
-            evidence=verdict.evidence,
-            rule=verdict.rule or "",
-        )
+        yield _finding(verdict, operator, "", severity, verdict.outcome.value)
     yield from (_of_risk(risk, operator, "") for risk in _named(verdict.risks))
-
-
-def _of_state(state: StateVerdict, operator: str) -> Finding:
-    return Finding(
-        severity=state.severity,
-        operator=operator,
-        state=state.state_name,
-        outcome=state.outcome.value,
-        stage=state.stage,
-        field_path=state.field_path,
-        message=state.message,
-        remedy=state.remedy,
-        evidence=state.evidence,
-        rule=state.rule or "",
-    )
 
 
 def _named(risks: Iterable[Risk]) -> Iterator[Risk]:
@@ -359,17 +317,27 @@ def _named(risks: Iterable[Risk]) -> Iterator[Risk]:
 
 
 def _of_risk(risk: Risk, operator: str, state: str) -> Finding:
+    return _finding(risk, operator, state, risk.severity, risk.severity.value)
+
+
+def _finding(
+    told: CheckReport | OperatorVerdict | StateVerdict | Risk,
+    operator: str,
+    state: str,
+    severity: Severity,
+    outcome: str,
+) -> Finding:
     return Finding(
-        severity=risk.severity,
+        severity=severity,
         operator=operator,
         state=state,
-        outcome=risk.severity.value,
-        stage=None,
-        field_path=risk.field_path,
-        message=risk.message,
-        remedy=risk.remedy,
-        evidence=risk.evidence,
-        rule=risk.rule,
+        outcome=outcome,
+        stage=getattr(told, "stage", None),
+        field_path=getattr(told, "field_path", None),
+        message=told.message,
+        remedy=told.remedy,
+        evidence=told.evidence,
+        rule=told.rule or "",
     )
 
 

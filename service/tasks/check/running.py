@@ -11,16 +11,6 @@ from typing import Any
 
 import doctor
 from catalog import Database
-from doctor import (
-    NEWEST_FLINK,
-    Against,
-    CheckReport,
-    DoctorError,
-    Severity,
-    SourceAgainst,
-    ValuesCheck,
-    flink_version,
-)
 from readers import ReaderError, Savepoint
 from service.base.errors import InvalidRequestError, QueryError, query_error_of
 from service.tasks.check.findings import (
@@ -50,7 +40,9 @@ _MOST_FINDINGS = 100
 _SHOWN = 10
 _OF_A_FINDING = ("operator", "state", "rule", "message", "remedy")
 # What a person has to know before a restore; a risk is in a savepoint that Flink wrote as well.
-_TOLD = frozenset({Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT})
+_TOLD = frozenset(
+    {doctor.Severity.FAILS, doctor.Severity.UNKNOWN, doctor.Severity.LOSES, doctor.Severity.DOUBT}
+)
 
 # The name of a state, and how many of its entries were read.
 Note = Callable[[str, int], None]
@@ -73,7 +65,7 @@ class CheckRequest(TaskRequest):
     )
     flink: str = option(
         "Flink that will restore it, such as 2.3 or 1.20.3.",
-        default=NEWEST_FLINK,
+        default=doctor.NEWEST_FLINK,
         metavar="VERSION",
         longest=_LONGEST_VERSION,
     )
@@ -101,15 +93,24 @@ class CheckRequest(TaskRequest):
 
     def __post_init__(self) -> None:
         TaskRequest.__post_init__(self)
-        try:
-            flink_version(self.flink)
-        except DoctorError as error:
-            raise InvalidRequestError(f"flink: {error}") from error
+        check_version(self.flink)
 
     @property
     def backends(self) -> tuple[str, ...]:
         """The backends to look at."""
         return BACKENDS if self.backend in (AUTO, BOTH) else (self.backend,)
+
+
+def check_version(flink: str) -> None:
+    """Check the version of Flink of a request.
+
+    Raises:
+        InvalidRequestError: it is none, or the doctor has no facts about it.
+    """
+    try:
+        doctor.flink_version(flink)
+    except doctor.DoctorError as error:
+        raise InvalidRequestError(f"flink: {error}") from error
 
 
 def run(request: CheckRequest, context: Context) -> Findings:
@@ -156,7 +157,7 @@ def with_script(found: Findings, database: Database) -> Findings:
 
 def findings_on(
     savepoint: Savepoint,
-    against: Sequence[Against],
+    against: Sequence[doctor.Against],
     request: CheckRequest,
     uids: Mapping[str, str],
     note: Note | None = None,
@@ -190,14 +191,14 @@ def findings_on(
     return Findings.of(named, all_backends=request.backend != AUTO)
 
 
-def _values(name: str | None, note: Note | None) -> ValuesCheck | None:
+def _values(name: str | None, note: Note | None) -> doctor.ValuesCheck | None:
     if name is None:
         return None
-    check = ValuesCheck(most_entries=None) if name == _ALL else ValuesCheck()
+    check = doctor.ValuesCheck(most_entries=None) if name == _ALL else doctor.ValuesCheck()
     return check if note is None else replace(check, progress=note)
 
 
-def _named(report: CheckReport, uids: Mapping[str, str]) -> CheckReport:
+def _named(report: doctor.CheckReport, uids: Mapping[str, str]) -> doctor.CheckReport:
     """Return a report with the uids that the user gave."""
     return replace(
         report,
@@ -219,7 +220,7 @@ class WrittenCheck:
     """
 
     flink: str
-    verdict: Severity
+    verdict: doctor.Severity
     exit_code: int
     headline: str
     advice: str
@@ -245,7 +246,7 @@ class WrittenCheck:
         }
 
 
-def checked(savepoint: Savepoint, against: Sequence[Against], flink: str | None) -> WrittenCheck:
+def checked(savepoint: Savepoint, against: Sequence[doctor.Against], flink: str | None) -> WrittenCheck:
     """Check a new savepoint.
 
     Args:
@@ -254,21 +255,21 @@ def checked(savepoint: Savepoint, against: Sequence[Against], flink: str | None)
         flink: the version that restores it; None for the newest that has the source's version of `_metadata`.
     """
     is_of_2 = savepoint.metadata.version >= _FIRST_METADATA_OF_2
-    version = flink or (NEWEST_FLINK if is_of_2 else _NEWEST_1)
+    version = flink or (doctor.NEWEST_FLINK if is_of_2 else _NEWEST_1)
     try:
         found = findings_on(savepoint, against, CheckRequest(flink=version), {})
     except (QueryError, ReaderError) as error:
         # The savepoint was read back already: no check undoes the write.
         return WrittenCheck(
             flink=version,
-            verdict=Severity.UNKNOWN,
+            verdict=doctor.Severity.UNKNOWN,
             exit_code=CANNOT_BE_TOLD,
             headline=f"it was not checked for Flink {version}: {query_error_of(error).message}",
             advice="check it with savepointdb check",
             findings=(),
         )
     # What a changed job may risk is no matter of the job that wrote the source.
-    is_same_job = all(isinstance(one, SourceAgainst) for one in against)
+    is_same_job = all(isinstance(one, doctor.SourceAgainst) for one in against)
     return _of(found, version, names_risks=not is_same_job)
 
 

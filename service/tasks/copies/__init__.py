@@ -1,8 +1,8 @@
 """Use cases that copy a savepoint in another form. The savepoint itself is only read.
 
-convert/  a savepoint of one Flink → one for another
-sample/   a savepoint → one with some of its keys
-mask.py   a savepoint and a file of masks → what the masks do
-forget/  a savepoint → one without what belongs to some ids, and the proof of it
-export/   tables → Parquet files, tables of Iceberg and Delta
+convert.py  a savepoint of one Flink → one for another
+sample.py   a savepoint → one with some of its keys
+mask.py     a savepoint and a file of masks → what the masks do
+forget.py   a savepoint → one without what belongs to some ids, and the proof of it
+export/     tables → Parquet files, tables of Iceberg and Delta
 """
