@@ -30,7 +30,6 @@ from service.base.errors import (
     InvalidQueryError,
     InvalidRequestError,
     NothingChangesError,
-    Position,
     translated,
 )
 from service.query.encode import counted, printable, size_text
@@ -458,9 +457,7 @@ def _statement(request: ForgetRequest) -> ForgetIds:
             raise InvalidRequestError(
                 f"group: expected one of {', '.join(masks.group_names) or 'none'}, found {unknown[0]!r}"
             )
-    return ForgetIds(
-        table=(_NAME,), position=Position(line=1, column=1), ids=ids, masks=masks, groups=request.group
-    )
+    return ForgetIds(table=(_NAME,), ids=ids, masks=masks, groups=request.group)
 
 
 def _forgotten(

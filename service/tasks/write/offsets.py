@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from catalog import Database, FactsTable, Table
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from readers import OffsetPlace, Savepoint, State, StateKind, offset_places, source_offsets
-from service.base.errors import InvalidQueryError, InvalidValueError, Position
+from service.base.errors import InvalidQueryError, InvalidValueError
 from service.query.sql.text import quoted
 from service.tasks.write.changes import Changes, Composition, Effect, ScriptContext
 from service.tasks.write.rows.layers import check_found
@@ -124,7 +124,7 @@ class OffsetChanges(Changes):
         operator, topic, offsets = rewind_arguments(self.context.read(query))
         operator_id, _ = self.context.operator(operator)
         check_source(self.context.database.savepoint, operator_id, operator)
-        return self._effect(self._known.rewind(operator_id, operator, topic, offsets, statement.position))
+        return self._effect(self._known.rewind(operator_id, operator, topic, offsets))
 
     @property
     def _known(self) -> OffsetRows:
@@ -190,10 +190,9 @@ class OffsetRows:
             if assignment.column.casefold() != _WRITABLE:
                 raise InvalidQueryError(
                     f"{assignment.column} of {SOURCE_OFFSETS_NAME} cannot be set, only {_WRITABLE} can",
-                    position=statement.position,
                 )
         if len(statement.assignments) > 1:
-            raise InvalidQueryError(f"{_WRITABLE} is set twice", position=statement.position)
+            raise InvalidQueryError(f"{_WRITABLE} is set twice")
         query = Composition(f"SELECT {ROW}, ")
         query.expression(statement.assignments[0].expression, _WRITABLE)
         query.add(f" FROM {SOURCE_OFFSETS_NAME}")
@@ -213,22 +212,18 @@ class OffsetRows:
             raise InvalidQueryError(
                 f"expected to change each row of {SOURCE_OFFSETS_NAME} once in a statement, found {self._split(twice[0].as_py())} "
                 "twice: a row of FROM matches it more than once",
-                position=statement.position,
             )
         if pa.types.is_temporal(values.type):
             values = values.cast(pa.string())
-        return self._set(zip(rows.to_pylist(), values.to_pylist(), strict=True), statement.position)
+        return self._set(zip(rows.to_pylist(), values.to_pylist(), strict=True))
 
-    def rewind(
-        self, operator_id: str, name: str, topic: str, offsets: Mapping[int, int], position: Position
-    ) -> int:
+    def rewind(self, operator_id: str, name: str, topic: str, offsets: Mapping[int, int]) -> int:
         """Set the offsets of partitions of a Kafka source; return how many change.
 
         Args:
             operator_id, name: of the source.
             topic: of the partitions.
             offsets: partition → offset.
-            position: of the statement.
 
         Raises:
             QueryError: the operator has no such partitions, or an offset cannot be written.
@@ -245,25 +240,22 @@ class OffsetRows:
                     rows.setdefault(partition, []).append(row)
         if not rows:
             has = f"those of {', '.join(sorted(topics))}" if topics else "none of a Kafka source"
-            raise InvalidQueryError(
-                f"expected partitions of topic {topic!r} in {name!r}, found {has}", position=position
-            )
+            raise InvalidQueryError(f"expected partitions of topic {topic!r} in {name!r}, found {has}")
         missing = sorted(offsets.keys() - rows.keys())
         if missing:
             raise InvalidQueryError(
                 f"topic {topic!r} has no partition {', '.join(map(str, missing))} in {name!r}",
                 hint=f"it has {', '.join(map(str, sorted(rows)))}",
-                position=position,
             )
         chosen = ((row, offset) for partition, offset in offsets.items() for row in rows[partition])
-        return self._set(chosen, position)
+        return self._set(chosen)
 
-    def _set(self, chosen: Iterable[tuple[int, object]], position: Position) -> int:
+    def _set(self, chosen: Iterable[tuple[int, object]]) -> int:
         """Give rows other values; return how many change."""
         values = self._values
         changed = 0
         for row, value in chosen:
-            number = self._number(row, value, position)
+            number = self._number(row, value)
             changed += values[row] != number
             values[row] = number
         index = self._rows.schema.get_field_index(_WRITABLE)
@@ -272,27 +264,25 @@ class OffsetRows:
         )
         return changed
 
-    def _number(self, row: int, value: object, position: Position) -> int:
+    def _number(self, row: int, value: object) -> int:
         """Return a new offset: a whole number in the range of a BIGINT, of a row whose offset can be written."""
         # A HUGEINT, as of a sum, comes as a Decimal.
         if isinstance(value, Decimal) and value == value.to_integral_value():
             value = int(value)
         if type(value) is not int or not _LEAST <= value <= _GREATEST:
             shown = value if isinstance(value, Decimal) else repr(value)
-            raise InvalidValueError(f"expected a BIGINT for {_WRITABLE}, found {shown}", position=position)
+            raise InvalidValueError(f"expected a BIGINT for {_WRITABLE}, found {shown}")
         place = self._places[row]
         if place is None:
             raise InvalidQueryError(
                 f"the starting offset of {self._split(row)} cannot be written: {self._reason(row)}",
                 hint="leave the row out by a WHERE",
-                position=position,
             )
         problem = place.bounds.problem(value)
         if problem:
             raise InvalidValueError(
                 f"the starting offset of {self._split(row)} cannot be set: {problem}",
                 hint=f"greatest({_WRITABLE} - 1000, 0) stops at 0",
-                position=position,
             )
         return value
 

@@ -143,7 +143,6 @@ class MergeChoices:
         if self._context.read(select, self.tables).num_rows:
             raise InvalidQueryError(
                 f"expected at most one row of the source for each row of {self._statement.name}, found several",
-                position=self._statement.position,
             )
 
     def _is_same_place(self, table: str) -> str:
@@ -165,7 +164,6 @@ def _alias_of_source(statement: Merge) -> str:
         raise InvalidQueryError(
             "expected one table, or one query in parentheses, as the source of MERGE, found a join",
             hint="write USING (SELECT … FROM … JOIN …) AS s",
-            position=statement.position,
         )
     return quoted(item.alias_or_name or SOURCE)
 

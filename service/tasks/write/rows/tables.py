@@ -199,7 +199,6 @@ class RowChanges(Changes):
             raise InvalidQueryError(
                 f"{left} {'matches' if wanted - placed == 1 else 'match'} no operator's timer service",
                 hint="set operator_id or operator_uid, timer_service and time_domain to those of timers in the savepoint",
-                position=statement.position,
             )
         return self._effect(statement, found)
 

@@ -35,15 +35,13 @@ class CopyOperator(Statement):
 
 def copy(parser: Parser) -> CopyOperator:
     """Parse what follows COPY."""
-    position = parser.position
     if not parser.accept("OPERATOR"):
         raise ForbiddenError(
-            "a script cannot have COPY of rows, it copies whole operators: COPY OPERATOR other.operator",
-            position=position,
+            "a script cannot have COPY of rows, it copies whole operators: COPY OPERATOR other.operator"
         )
     origin = parser.path("a savepoint and an operator: other.operator")
     uid = parser.name("a uid", is_text_allowed=True) if parser.accept("TO") else None
-    return CopyOperator(table=(uid or origin[-1],), origin=origin, uid=uid, position=position)
+    return CopyOperator(table=(uid or origin[-1],), origin=origin, uid=uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,6 @@ class CreateTable(Statement):
 
 def create(parser: Parser) -> CreateTable:
     """Parse what follows CREATE."""
-    position = parser.position
     parser.expect("TABLE")
     table = parser.table()
     has_columns = parser.is_symbol(TokenType.L_PAREN) and parser.peek(1) != "LIKE"
@@ -85,9 +82,7 @@ def create(parser: Parser) -> CreateTable:
     options = _options(parser) if parser.accept("WITH") else {}
     parser.expect("AS")
     query = parser.fragment(what="a SELECT")
-    return CreateTable(
-        table=table, columns=columns, like=like, options=options, query=query, position=position
-    )
+    return CreateTable(table=table, columns=columns, like=like, options=options, query=query)
 
 
 def whole_rows(query: Fragment, table: tuple[str, ...]) -> tuple[str | None, Fragment | None] | None:

@@ -58,18 +58,13 @@ class RenameKey(KeyStatement):
 
 def delete_key(parser: Parser) -> DeleteKey:
     """Parse what follows DELETE KEY."""
-    keys = [_key(parser)]
-    while parser.accept_symbol(TokenType.COMMA):
-        keys.append(_key(parser))
+    keys = parser.several(lambda: _key(parser))
     if len(keys) > _MOST_KEYS:
         raise LimitExceededError(
             f"expected at most {_MOST_KEYS:,} keys in DELETE KEY, found {len(keys):,}",
             hint="savepointdb forget reads keys from a file",
-            position=parser.position,
         )
-    return DeleteKey(
-        table=(KEY,), keys=tuple(dict.fromkeys(keys)), operators=_operators(parser), position=parser.position
-    )
+    return DeleteKey(table=(KEY,), keys=tuple(dict.fromkeys(keys)), operators=_operators(parser))
 
 
 def rename_key(parser: Parser) -> RenameKey:
@@ -83,14 +78,7 @@ def rename_key(parser: Parser) -> RenameKey:
         conflict = KeyConflict.NOTHING if parser.accept("NOTHING") else KeyConflict.REPLACE
         if conflict is KeyConflict.REPLACE and not parser.accept("REPLACE"):
             raise parser.error("expected NOTHING or REPLACE")
-    return RenameKey(
-        table=(KEY,),
-        key=key,
-        new_key=new_key,
-        operators=operators,
-        conflict=conflict,
-        position=parser.position,
-    )
+    return RenameKey(table=(KEY,), key=key, new_key=new_key, operators=operators, conflict=conflict)
 
 
 def _key(parser: Parser) -> str:
@@ -98,9 +86,5 @@ def _key(parser: Parser) -> str:
 
 
 def _operators(parser: Parser) -> tuple[tuple[str, ...], ...]:
-    if not parser.accept("FROM"):
-        return ()
-    found = [parser.path("an operator")]
-    while parser.accept_symbol(TokenType.COMMA):
-        found.append(parser.path("an operator"))
+    found = parser.several(lambda: parser.path("an operator")) if parser.accept("FROM") else ()
     return tuple(dict.fromkeys(found))

@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from service.base.errors import Position, QuerySyntaxError
 
 _T = TypeVar("_T")
+_BEGINNING = Position(line=1, column=1)
 _SYMBOLS = frozenset(
     {
         TokenType.COMMA,
@@ -157,10 +158,7 @@ class Parser:
 
     def path(self, what: str) -> tuple[str, ...]:
         """Read names with dots between them."""
-        names = [self.name(what)]
-        while self.accept_symbol(TokenType.DOT):
-            names.append(self.name(what))
-        return tuple(names)
+        return tuple(self.several(lambda: self.name(what), TokenType.DOT))
 
     def name(self, what: str, *, is_text_allowed: bool = False) -> str:
         """Read a name; `what` says in the error what it names.
@@ -207,10 +205,15 @@ class Parser:
     def listed(self, read: Callable[[], _T], opening: str = "(", end: str = ", or )") -> list[_T]:
         """Read `(one, one, …)`, each by a function; `opening` and `end` name what stands around them in the error."""
         self.expect_symbol(TokenType.L_PAREN, opening)
-        found = [read()]
-        while self.accept_symbol(TokenType.COMMA):
-            found.append(read())
+        found = self.several(read)
         self.expect_symbol(TokenType.R_PAREN, end)
+        return found
+
+    def several(self, read: Callable[[], _T], separator: TokenType = TokenType.COMMA) -> list[_T]:
+        """Read something, and more of it behind each separator."""
+        found = [read()]
+        while self.accept_symbol(separator):
+            found.append(read())
         return found
 
     def parenthesized(self, what: str) -> Fragment:
@@ -280,11 +283,11 @@ class Statement:
 
     Attributes:
         table: the parts of the name of its table.
-        position: of the statement in the script.
+        position: of the statement in the script, which `statements_of` tells.
     """
 
     table: tuple[str, ...]
-    position: Position
+    position: Position = _BEGINNING
 
     @property
     def name(self) -> str:

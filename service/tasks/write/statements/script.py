@@ -32,13 +32,19 @@ A type is one of SQL (`BIGINT`), or one of Flink in quotes (`'Long'`, `'Pojo(com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
-from service.base.errors import ForbiddenError, InvalidQueryError, LimitExceededError, QuerySyntaxError
+from service.base.errors import (
+    ForbiddenError,
+    InvalidQueryError,
+    LimitExceededError,
+    QueryError,
+    QuerySyntaxError,
+)
 from service.query.sql.text import check_length, tokens_of, with_double_quotes
 from service.tasks.write.statements.creation import copy, create
 from service.tasks.write.statements.keys import DeleteKey, delete_key, rename_key
@@ -185,7 +191,6 @@ def update(parser: Parser) -> Update:
         assignments=assignments,
         source=source,
         condition=_condition(parser),
-        position=parser.position,
     )
 
 
@@ -196,9 +201,7 @@ def delete(parser: Parser) -> Delete | DeleteKey:
     parser.expect("FROM")
     table, alias = parser.table(), parser.alias("USING", "WHERE", *OTHER_CLAUSES)
     source = _source(parser) if parser.accept("USING") else None
-    return Delete(
-        table=table, alias=alias, source=source, condition=_condition(parser), position=parser.position
-    )
+    return Delete(table=table, alias=alias, source=source, condition=_condition(parser))
 
 
 def insert(parser: Parser) -> Insert:
@@ -220,7 +223,6 @@ def insert(parser: Parser) -> Insert:
         query=query,
         is_by_name=is_by_name,
         conflict=conflict,
-        position=parser.position,
     )
 
 
@@ -239,7 +241,6 @@ def merge(parser: Parser) -> Merge:
             raise LimitExceededError(
                 f"expected a MERGE of at most {_MOST_CLAUSES} clauses, found more",
                 hint="one clause with CASE, or with a column of the source, does the work of many",
-                position=parser.position,
             )
     if not clauses:
         raise parser.error("expected WHEN")
@@ -249,7 +250,6 @@ def merge(parser: Parser) -> Merge:
         source=source,
         condition=condition,
         clauses=tuple(clauses),
-        position=parser.position,
     )
 
 
@@ -303,10 +303,7 @@ def _inserting_clause(parser: Parser, condition: Fragment | None) -> MergeClause
 
 
 def _assignments(parser: Parser, *ends: str) -> tuple[Assignment, ...]:
-    found = [_assignment(parser, ends)]
-    while parser.accept_symbol(TokenType.COMMA):
-        found.append(_assignment(parser, ends))
-    return tuple(found)
+    return tuple(parser.several(lambda: _assignment(parser, ends)))
 
 
 def _assignment(parser: Parser, ends: tuple[str, ...]) -> Assignment:
@@ -409,7 +406,7 @@ class SetOptions(Statement):
 def drop(parser: Parser) -> DropTable:
     """Parse what follows DROP."""
     parser.expect("TABLE")
-    return DropTable(table=parser.table(), position=parser.position)
+    return DropTable(table=parser.table())
 
 
 def call(parser: Parser) -> RewindKafka:
@@ -418,20 +415,18 @@ def call(parser: Parser) -> RewindKafka:
     Raises:
         QueryError: there is no such procedure, or no parentheses behind it.
     """
-    position, name = parser.position, parser.name("a procedure")
+    name = parser.name("a procedure")
     if name.casefold() != REWIND_KAFKA:
-        raise InvalidQueryError(
-            f"there is no procedure {name!r}", hint=f"there is {USAGE}", position=position
-        )
+        raise InvalidQueryError(f"there is no procedure {name!r}", hint=f"there is {USAGE}")
     if not parser.is_symbol(TokenType.L_PAREN):
         raise parser.error("expected ( and arguments")
-    return RewindKafka(table=(SOURCE_OFFSETS_NAME,), arguments=parser.fragment(), position=position)
+    return RewindKafka(table=(SOURCE_OFFSETS_NAME,), arguments=parser.fragment())
 
 
 def truncate(parser: Parser) -> Truncate:
     """Parse what follows TRUNCATE."""
     parser.accept("TABLE")
-    return Truncate(table=parser.table(), position=parser.position)
+    return Truncate(table=parser.table())
 
 
 def alter(parser: Parser) -> Statement:
@@ -446,37 +441,35 @@ def alter(parser: Parser) -> Statement:
 
 def _rename(parser: Parser, table: tuple[str, ...]) -> Statement:
     new_name = parser.name("a uid, or the name of a state", is_text_allowed=True)
-    return RenameTable(table=table, new_name=new_name, position=parser.position)
+    return RenameTable(table=table, new_name=new_name)
 
 
 def _rename_column(parser: Parser, table: tuple[str, ...]) -> Statement:
     path = parser.path("a column")
     parser.expect("TO")
-    return RenameColumn(
-        table=table, path=path, new_name=parser.name("the name of a field"), position=parser.position
-    )
+    return RenameColumn(table=table, path=path, new_name=parser.name("the name of a field"))
 
 
 def _add_column(parser: Parser, table: tuple[str, ...]) -> Statement:
     path, type_ = parser.path("a column"), _type(parser)
     default = parser.fragment() if parser.accept("DEFAULT") else None
-    return AddColumn(table=table, path=path, type=type_, default=default, position=parser.position)
+    return AddColumn(table=table, path=path, type=type_, default=default)
 
 
 def _drop_column(parser: Parser, table: tuple[str, ...]) -> Statement:
-    return DropColumn(table=table, path=parser.path("a column"), position=parser.position)
+    return DropColumn(table=table, path=parser.path("a column"))
 
 
 def _alter_column(parser: Parser, table: tuple[str, ...]) -> Statement:
     path = parser.path("a column")
     parser.accept("SET", "DATA")
     parser.expect("TYPE")
-    return AlterColumn(table=table, path=path, type=_type(parser), position=parser.position)
+    return AlterColumn(table=table, path=path, type=_type(parser))
 
 
 def _set(parser: Parser, table: tuple[str, ...]) -> Statement:
     options = parser.listed(lambda: _option(parser), "( before the options", ", or ) behind an option")
-    return SetOptions(table=table, options=tuple(options), position=parser.position)
+    return SetOptions(table=table, options=tuple(options))
 
 
 def _option(parser: Parser) -> tuple[str, Fragment]:
@@ -531,14 +524,16 @@ def statements_of(script: str, max_bytes: int) -> tuple[Statement, ...]:
 
 def _statement(parser: Parser) -> Statement:
     word = parser.peek()
-    if word not in STATEMENTS:
-        raise ForbiddenError(
-            f"a script cannot have {word or 'this'}", hint=f"there are {_KNOWN}", position=parser.position
-        )
-    parser.expect(word)
-    statement = STATEMENTS[word](parser)
-    parser.expect_end()
-    return statement
+    try:
+        if word not in STATEMENTS:
+            raise ForbiddenError(f"a script cannot have {word or 'this'}", hint=f"there are {_KNOWN}")
+        parser.expect(word)
+        statement = STATEMENTS[word](parser)
+        parser.expect_end()
+    except QueryError as error:
+        error.position = error.position or parser.position
+        raise
+    return replace(statement, position=parser.position)
 
 
 def _divided(tokens: Sequence[Token]) -> list[Sequence[Token]]:
