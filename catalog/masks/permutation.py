@@ -45,8 +45,8 @@ _SIP_0, _SIP_1, _SIP_2, _SIP_3 = (
 _POSITIVE = 0x7FFFFFFFFFFFFFFF
 _LOW_32 = 0xFFFFFFFF
 _ROUNDS, _MORE_ROUNDS, _MANY_ROUNDS = 4, 6, 8
-# So many digits and letters of ASCII are one number of 63 bits.
-_PACKED = 13
+# So many digits and letters of ASCII, or bytes, are one number of 63 bits.
+_PACKED, _PACKED_BYTES = 13, 7
 _LARGE_BITS, _SOME_BITS = 64, 32
 # An index in its class has this many bits in the words that are hashed: 21 for any character of Unicode, 8 for bytes and ASCII.
 _WIDE_BITS, _NARROW_BITS = 21, 8
@@ -311,15 +311,15 @@ def _permute_packed(
 
 @subroutine
 def _permute_letters(
-    k0: int, k1: int, tweak: int, indexes: int, sizes: int, count: int, bits: int, rounds: int
+    k0: int, k1: int, tweak: int, indexes: int, sizes: int, count: int, bits: int, packed: int, rounds: int
 ) -> None:
-    """Permute the letters of one form, each by its index in a class of a size."""
+    """Permute the letters of one form, each by its index in a class of a size; `packed` of them are one number."""
     if count == 1:
         size = load_le_i8(sizes, 0)
         store_8(indexes, 0, _within(k0, k1, tweak, load_le_i8(indexes, 0), size, 5 if size <= 256 else 128))
         return
     middle = count // 2
-    if count - middle <= _PACKED and bits == _NARROW_BITS:
+    if count - middle <= packed:
         _permute_packed(k0, k1, tweak, indexes, sizes, middle, count, rounds)
         return
     for number in range(rounds):
@@ -400,7 +400,8 @@ def _permute_text(
             letters += 1
         position += length
     rounds = _ROUNDS if capacity >= _LARGE_BITS else _MORE_ROUNDS if capacity >= _SOME_BITS else _MANY_ROUNDS
-    _permute_letters(k0, k1, tweak, scratch, sizes, letters, bits, rounds)
+    packed = _PACKED if bits == _NARROW_BITS else 0
+    _permute_letters(k0, k1, tweak, scratch, sizes, letters, bits, packed, rounds)
     for letter in range(letters):
         position = load_le_i8(positions, letter * 8)
         place = load_le_i8(scratch, letter * 8)
@@ -470,7 +471,7 @@ def _permute_bytes(data: int, offsets: int, count: int, k0: int, k1: int, scratc
         for index in range(length):
             store_8(scratch, index * 8, load_u1(data, begin + index))
         rounds = _ROUNDS if length >= 8 else _MANY_ROUNDS
-        _permute_letters(k0, k1, length, scratch, sizes, length, _NARROW_BITS, rounds)
+        _permute_letters(k0, k1, length, scratch, sizes, length, _NARROW_BITS, _PACKED_BYTES, rounds)
         for index in range(length):
             store_1(data, begin + index, load_le_i8(scratch, index * 8))
 

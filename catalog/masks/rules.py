@@ -189,7 +189,9 @@ class BucketOfNumbers(Rule):
             return numbers.cast(array.type)
         if pa.types.is_decimal(array.type):
             step = self.step * 10 ** max(array.type.scale, 0)
-            return _of_unscaled(array, lambda value: value - value % step)
+            values = (None if one is None else int(one) for one in _unscaled(array).to_pylist())
+            found = [None if value is None else value - value % step for value in values]
+            return _scaled(pa.array(found, _DIGITS), array.type)
         limits = np.iinfo(array.type.to_pandas_dtype())
         values = _words(array)
         over = np.mod(values, self.step)
@@ -227,7 +229,7 @@ class Pseudonym(Rule):
             pseudonyms_of_integers(values, key)
             return _of_words(values, array)
         if pa.types.is_decimal(array.type):
-            return _of_unscaled(array, lambda value: _pseudonym_of(value, key))
+            return _scaled(self.masked(_unscaled(array).cast(pa.string()), key).cast(_DIGITS), array.type)
         permute = pseudonyms_of_texts if pa.types.is_string(array.type) else pseudonyms_of_bytes
         offsets, known = _bytes(array)
         data = known.copy()
@@ -370,18 +372,14 @@ def _of_bytes(offsets: Any, data: Any, like: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(like.type, len(like), buffers, null_count=like.null_count)
 
 
-def _of_unscaled(array: pa.Array, change: Callable[[int], int]) -> pa.Array:
-    """Return decimals whose digits, as one integer, are changed."""
-    scale = array.type.scale
-    found = [None if value is None else change(int(value.scaleb(scale))) for value in array.to_pylist()]
-    plain = pa.array(found, pa.decimal128(38, 0))
-    buffers = plain.buffers()
-    limit = 10**array.type.precision
-    assert all(value is None or abs(value) <= limit for value in found)
-    return pa.Array.from_buffers(array.type, len(array), buffers)
+_DIGITS = pa.decimal128(38, 0)
 
 
-def _pseudonym_of(value: int, key: bytes) -> int:
-    data = np.frombuffer(str(value).encode(), np.uint8).copy()
-    pseudonyms_of_texts(data, np.array([0, len(data)], dtype=np.int32), key)
-    return int(data.tobytes())
+def _unscaled(array: pa.Array) -> pa.Array:
+    """Return the digits of decimals as integers: no arithmetic of Python's, which rounds to 28 digits."""
+    return pa.Array.from_buffers(_DIGITS, len(array), array.buffers(), array.null_count, array.offset)
+
+
+def _scaled(digits: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Return decimals of a type that have these digits."""
+    return pa.Array.from_buffers(data_type, len(digits), digits.buffers(), digits.null_count, digits.offset)

@@ -379,7 +379,7 @@ texts = (
 )
 FORMS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.string(), texts),
-    (pa.binary(), st.binary(max_size=12)),
+    (pa.binary(), st.binary(max_size=40)),
     (pa.int8(), st.integers(-128, 127)),
     (pa.int16(), st.integers(-(2**15), 2**15 - 1)),
     (pa.int32(), st.integers(-(2**31), 2**31 - 1)),

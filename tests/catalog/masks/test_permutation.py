@@ -1,0 +1,319 @@
+"""Pseudonyms and hashes: the same as a plain form in Python makes of each value, and as they were made before."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.masks.rules import derived_key, read_rule
+
+KEY = b"0123456789abcdef"
+MASK = (1 << 64) - 1
+EXACT = Context(prec=38)
+CONSTANTS = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+
+
+# ---- the plain form ----
+
+
+def siphash(key: bytes, words: list[int]) -> int:
+    """SipHash 1-3 of words of 64 bits, without the word that tells the length of bytes."""
+    keys = (int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little"))
+    state = [keys[number & 1] ^ constant for number, constant in enumerate(CONSTANTS)]
+
+    def turned(value: int, bits: int) -> int:
+        return (value << bits | value >> (64 - bits)) & MASK
+
+    def mix() -> None:
+        a, b, c, d = state
+        a, c = (a + b) & MASK, (c + d) & MASK
+        b, d = turned(b, 13) ^ a, turned(d, 16) ^ c
+        a = turned(a, 32)
+        c, a = (c + b) & MASK, (a + d) & MASK
+        b, d = turned(b, 17) ^ c, turned(d, 21) ^ a
+        state[:] = a, b, turned(c, 32), d
+
+    for word in words:
+        state[3] ^= word & MASK
+        mix()
+        state[0] ^= word & MASK
+    state[2] ^= 0xFF
+    for _ in range(3):
+        mix()
+    return state[0] ^ state[1] ^ state[2] ^ state[3]
+
+
+def feistel(tweak: int, halves: list[int], sizes: tuple[int, int], rounds: int) -> list[int]:
+    """Permute two numbers, each within `range` of its size."""
+    for number in range(rounds):
+        made = siphash(KEY, [tweak + number, halves[1 - number % 2]]) & (MASK >> 1)
+        halves[number % 2] = (halves[number % 2] + made) % sizes[number % 2]
+    return halves
+
+
+def within(tweak: int, value: int, count: int, low: int) -> int:
+    """Permute a number within `range(count)`."""
+    rounds = 4 if count > 0xFFFFFFFF * 1024 else 8
+    while True:
+        left, right = feistel(tweak, list(divmod(value, low)), ((count - 1) // low + 1, low), rounds)
+        value = left * low + right
+        if value < count:
+            return value
+
+
+def pseudonym_of_integer(value: int) -> int:
+    if value == -(1 << 63):
+        return value
+    digits, is_negative = len(str(abs(value))), value < 0
+    least = 10 ** (digits - 1) if digits > 1 else int(is_negative)
+    greatest = min(10**digits - 1, (1 << 63) - 1)
+    for last in ((1 << bits) - 1 + is_negative for bits in (7, 15, 31)):
+        if least <= last < greatest:
+            least, greatest = (least, last) if abs(value) <= last else (last + 1, greatest)
+    low = 3 if digits == 1 else 10 ** (digits // 2)
+    found = least + within((digits * 2 + is_negative) << 8, abs(value) - least, greatest - least + 1, low)
+    return -found if is_negative else found
+
+
+def packed(numbers: list[int], sizes: list[int]) -> int:
+    found = 0
+    for number, size in zip(numbers, sizes, strict=True):
+        found = found * size + number
+    return found
+
+
+def unpacked(value: int, sizes: list[int]) -> list[int]:
+    found = []
+    for size in reversed(sizes):
+        value, number = divmod(value, size)
+        found.append(number)
+    return found[::-1]
+
+
+def product(sizes: list[int]) -> int:
+    found = 1
+    for size in sizes:
+        found *= size
+    return found
+
+
+def letters_permuted(
+    tweak: int, numbers: list[int], sizes: list[int], bits: int, few: int, rounds: int
+) -> list[int]:
+    """Permute the letters of one form."""
+    count = len(numbers)
+    if count == 1:
+        return [within(tweak, numbers[0], sizes[0], 5 if sizes[0] <= 256 else 128)]
+    middle = count // 2
+    parts = (slice(0, middle), slice(middle, count))
+    if count - middle <= few:
+        halves = feistel(
+            tweak, [packed(numbers[part], sizes[part]) for part in parts],
+            (product(sizes[parts[0]]), product(sizes[parts[1]])), rounds,
+        )  # fmt: skip
+        return [*unpacked(halves[0], sizes[parts[0]]), *unpacked(halves[1], sizes[parts[1]])]
+    for number in range(rounds):
+        changed, other = parts[number % 2], numbers[parts[1 - number % 2]]
+        of_word = 64 // bits
+        words = [packed(other[at : at + of_word], [1 << bits] * len(other[at : at + of_word]))
+                 for at in range(0, len(other), of_word)]  # fmt: skip
+        seed = siphash(KEY, [tweak + number, *words, len(other)])
+        for index in range(changed.start, changed.stop):
+            numbers[index] = (numbers[index] + (spread(seed, index) * sizes[index] >> 32)) % sizes[index]
+    return numbers
+
+
+def spread(seed: int, number: int) -> int:
+    """32 bits of SplitMix64."""
+    found = (seed + (number + 1) * 0x9E3779B97F4A7C15) & MASK
+    found = (found ^ found >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    found = (found ^ found >> 27) * 0x94D049BB133111EB & MASK
+    return (found ^ found >> 31) & 0xFFFFFFFF
+
+
+KINDS = {"Ll": 0, "Lu": 1, "Lt": 2, "Lm": 2, "Lo": 2, "Nd": 3, "Nl": 4, "No": 4, "Mn": 5, "Mc": 5, "Me": 5}
+
+
+def class_of(character: str) -> int:
+    size = len(character.encode("utf-8", "surrogatepass")) - 2
+    return KINDS.get(unicodedata.category(character), 6) * 3 + size
+
+
+def alphabets() -> dict[int, str]:
+    found: dict[int, list[str]] = {}
+    for point in range(0x80, 0x110000):
+        if not 0xD800 <= point < 0xE000:
+            found.setdefault(class_of(chr(point)), []).append(chr(point))
+    return {number: "".join(characters) for number, characters in found.items()}
+
+
+ALPHABETS = alphabets()
+ASCII = [
+    (257, "0123456789", 3), (258, "abcdefghijklmnopqrstuvwxyz", 4), (259, "ABCDEFGHIJKLMNOPQRSTUVWXYZ", 4),
+]  # fmt: skip
+
+
+def letters_of(text: str, fixed: int) -> Iterator[tuple[int, str, int]]:
+    """Yield the number of the class of each character, its alphabet, and the bits that it adds."""
+    for position, character in enumerate(text):
+        if character >= "\x80":
+            yield 512 + class_of(character), ALPHABETS[class_of(character)], 8
+        elif position == fixed:
+            yield 256, "123456789", 0
+        elif position > fixed and (known := [one for one in ASCII if character in one[1]]):
+            yield known[0]
+        else:
+            yield ord(character), "", 0
+
+
+def pseudonym_of_form(text: str, fixed: int) -> str:
+    tweak = len(text.encode())
+    letters = list(letters_of(text, fixed))
+    for kind, _, _ in letters:
+        tweak = (tweak ^ kind) * 0x9E3779B97F4A7C15 & MASK
+        tweak ^= tweak >> 29
+    capacity = sum(bits for _, _, bits in letters)
+    rounds = 4 if capacity >= 64 else 6 if capacity >= 32 else 8
+    is_wide = any(character >= "\x80" for character in text)
+    places = [index for index, (_, alphabet, _) in enumerate(letters) if alphabet]
+    found = letters_permuted(
+        tweak, [letters[index][1].index(text[index]) for index in places],
+        [len(letters[index][1]) for index in places], 21 if is_wide else 8, 0 if is_wide else 13, rounds,
+    )  # fmt: skip
+    characters = list(text)
+    for index, number in zip(places, found, strict=True):
+        characters[index] = letters[index][1][number]
+    return "".join(characters)
+
+
+def pseudonym_of_text(text: str) -> str:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return pseudonym_of_form(text, -1)
+    is_negative = text != digits
+    zeros = len(digits) - len(digits.lstrip("0").rjust(1, "0"))
+    size, fixed = int(digits), is_negative + zeros
+    if size < 1 << 63:
+        if is_negative and not size:
+            return text
+        found = pseudonym_of_integer(-size if is_negative else size)
+        return text[:fixed] + str(abs(found))
+    found_text = pseudonym_of_form(text, fixed)
+    while len(text) - fixed == 19 and int(found_text.removeprefix("-")) < 1 << 63:
+        found_text = pseudonym_of_form(found_text, fixed)
+    return found_text
+
+
+def pseudonym_of_decimal(value: Decimal) -> Decimal:
+    return Decimal(pseudonym_of_text(str(int(value.scaleb(4, EXACT))))).scaleb(-4, EXACT)
+
+
+def pseudonym_of_bytes(value: bytes) -> bytes:
+    return bytes(
+        letters_permuted(len(value), list(value), [256] * len(value), 8, 7, 4 if len(value) >= 8 else 8)
+    )
+
+
+def hash_of_bytes(value: bytes) -> str:
+    words = [int.from_bytes(value[at : at + 8], "big") for at in range(0, len(value), 8)]
+    key = derived_key(KEY, "hash")
+    return "".join(f"{siphash(key, [tweak, *words, len(value)]):016x}" for tweak in (0, 1))
+
+
+def hash_of_integer(value: int, bits: int) -> int:
+    key, half = derived_key(KEY, "hash"), bits // 2
+    low = (1 << half) - 1
+    halves = [value >> half & low, value & low]
+    for number in range(8):
+        halves[number % 2] ^= siphash(key, [number, halves[1 - number % 2]]) & low
+    found = halves[0] << half | halves[1]
+    return found - (1 << bits) if found >> (bits - 1) else found
+
+
+# ---- compared ----
+
+MORE_TEXTS = (
+    st.text(max_size=40)
+    | st.from_regex(r"[a-zA-Z]{0,30}[ ._@-]?[0-9]{0,30}", fullmatch=True)
+    | st.from_regex(r"-?0{0,3}[0-9]{1,24}", fullmatch=True)
+    | st.from_regex(r"-?9[0-9]{18}", fullmatch=True)
+)
+CASES: list[tuple[str, pa.DataType, st.SearchStrategy[Any], Callable[[Any], Any]]] = [
+    ("pseudonym", pa.string(), MORE_TEXTS, pseudonym_of_text),
+    (
+        "pseudonym",
+        pa.decimal128(38, 4),
+        st.decimals(-(10**34) + 1, 10**34 - 1, places=4, allow_nan=False),
+        pseudonym_of_decimal,
+    ),
+    ("pseudonym", pa.binary(), st.binary(max_size=70), pseudonym_of_bytes),
+    ("hash", pa.string(), MORE_TEXTS, lambda value: hash_of_bytes(value.encode())),
+    *(
+        (rule, kind, st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) | st.integers(-128, 127), plain)
+        for bits, kind in ((8, pa.int8()), (16, pa.int16()), (32, pa.int32()), (64, pa.int64()))
+        for rule, plain in (
+            ("pseudonym", pseudonym_of_integer),
+            ("hash", lambda value, bits=bits: hash_of_integer(value, bits)),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind", "values", "plain"), CASES, ids=[f"{rule}-{kind}" for rule, kind, _, _ in CASES]
+)
+@given(data=st.data())
+def test_masks_are_those_of_the_plain_form(
+    rule: str,
+    kind: pa.DataType,
+    values: st.SearchStrategy[Any],
+    plain: Callable[[Any], Any],
+    data: st.DataObject,
+) -> None:
+    # Few values, and so many that not all are permuted side by side.
+    chosen = data.draw(st.lists(values, min_size=1, max_size=30))
+    many = chosen * data.draw(st.sampled_from([1, 5, 20]))
+    found = read_rule(rule).masked(pa.array(many, kind), KEY).to_pylist()
+
+    assert found == [plain(one) for one in chosen] * (len(many) // len(chosen))
+
+
+def test_bytes_of_every_length_become_others() -> None:
+    values = [bytes(range(length)) for length in range(8, 40)]
+    found = read_rule("pseudonym").masked(pa.array(values), KEY).to_pylist()
+
+    # Not even half of one stays: of 16 bytes are identifiers.
+    assert all(
+        one[: len(one) // 2] != other[: len(one) // 2] and one[len(one) // 2 :] != other[len(one) // 2 :]
+        for one, other in zip(values, found, strict=True)
+    )
+
+
+EARLIER = [
+    (
+        "pseudonym",
+        ["", "a", "name_123456", "Zoë-12 a@b.C", "-0042", "9999999999999999999", "2024-05-17", "ID" * 20],
+        ["", "c", "rzfu_700038", "Iz\u0441-22 l@z.E", "-0095", "9641254742466894189", "3254-60-30",
+         "XHXQYVHRTQITTECEWKACILRQDESATELKMCTTRRIW"],
+    ),
+    ("pseudonym", [7, -42, 1234567, 1 << 40], [5, -95, 5774181, 7063344798567]),
+    (
+        "hash",
+        ["", "name_1", "Ada@example.com"],
+        ["7716121d6e637b8b9bceab15bdfd37e9", "e9ba9c5967f3127f22b6d65196279ffc",
+         "ef9b05622bca6c38c28ffaf8e3bac100"],
+    ),
+    ("hash", [7, -42], [4353345291142248814, 1026315987720526281]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "values", "expected"), EARLIER)
+def test_masks_are_those_of_earlier_versions(rule: str, values: list[Any], expected: list[Any]) -> None:
+    assert read_rule(rule).masked(pa.array(values), KEY).to_pylist() == expected
