@@ -7,4 +7,6 @@ In: a file `masks.toml`, and rows of a table. Out: the same rows with other valu
     patterns.py     names of columns in the file, and what they match
     rules.py        the rules: null, constant, hash, pseudonym, shuffle, bucket, truncate
     permutation.py  pseudonyms that keep their form, and keyed hashes, in machine code
+    network.py      its rounds: SipHash and the Feistel network, for many values side by side
+    characters.py   the classes of the characters of texts
 """
