@@ -310,9 +310,7 @@ class AvroSerializer(Serializer, package="org.apache.flink.formats.avro.typeutil
     # Equal texts describe equal types, and a type that recurs has no end to compare.
     kind: AvroType = field(compare=False, repr=False)
 
-    @property
-    def type_name(self) -> str:
-        return f"Avro<{self.kind.name}>"
+    name = "Avro<{self.kind.name}>"
 
     @property
     def serializer_name(self) -> str:

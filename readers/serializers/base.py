@@ -57,6 +57,7 @@ class Serializer(ABC):
     __slots__ = ()
 
     java_class: ClassVar[str]  # binary name of the TypeSerializer class
+    name: ClassVar[str]  # `type_name` as a format of its attributes: `List<{self.element.type_name}>`
     is_nullable: ClassVar[bool] = True  # False if no bytes of a value stand for null
     fixed_length: int = -1  # `TypeSerializer#getLength`, -1 for variable
 
@@ -67,9 +68,9 @@ class Serializer(ABC):
             cls.java_class = package + cls.__name__
 
     @property
-    @abstractmethod
     def type_name(self) -> str:
         """The type as a Flink user writes it: `String`, `Map<String, Long>`, `Tuple2<String, Integer>`."""
+        return self.name.format(self=self)
 
     @property
     def layout(self) -> Layout:
@@ -175,9 +176,7 @@ class OpaqueSerializer(Serializer):
         self.java_class = java_class  # type: ignore[misc]  # every instance has its own
         self.reason = reason
 
-    @property
-    def type_name(self) -> str:
-        return self.java_class
+    name = "{self.java_class}"
 
     def arrow(self) -> pa.DataType:
         return pa.binary()

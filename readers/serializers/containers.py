@@ -28,9 +28,7 @@ from readers.serializers.structs import ListLayout
 class ListSerializer(Serializer, package=BASE):
     element: Serializer
 
-    @property
-    def type_name(self) -> str:
-        return f"List<{self.element.type_name}>"
+    name = "List<{self.element.type_name}>"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
@@ -59,9 +57,7 @@ class MapSerializer(Serializer, package=BASE):
     key: Serializer
     value: Serializer
 
-    @property
-    def type_name(self) -> str:
-        return f"Map<{self.key.type_name}, {self.value.type_name}>"
+    name = "Map<{self.key.type_name}, {self.value.type_name}>"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
@@ -96,9 +92,7 @@ class MapSerializer(Serializer, package=BASE):
 class SetSerializer(ListSerializer, package=BASE):
     """A set (since 2.0)."""
 
-    @property
-    def type_name(self) -> str:
-        return f"Set<{self.element.type_name}>"
+    name = "Set<{self.element.type_name}>"
 
     def emit(self, program: Program) -> None:
         with program.list(), program.nullable(null_flag=True):
@@ -115,9 +109,7 @@ class GenericArraySerializer(ListSerializer, package=BASE):
 
     component_class: str = ""
 
-    @property
-    def type_name(self) -> str:
-        return f"{self.element.type_name}[]"
+    name = "{self.element.type_name}[]"
 
     def emit(self, program: Program) -> None:
         with program.list(), program.nullable(null_flag=False):
@@ -139,9 +131,7 @@ class NullableSerializer(Serializer, package="org.apache.flink.api.java.typeutil
     def fixed_length(self) -> int:  # type: ignore[override]  # derived here
         return 1 + self.padding if self.padding else -1
 
-    @property
-    def type_name(self) -> str:
-        return self.inner.type_name
+    name = "{self.inner.type_name}"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
@@ -165,9 +155,7 @@ class EnumSerializer(Serializer, package=BASE):
     is_nullable = False
     fixed_length = 4
 
-    @property
-    def type_name(self) -> str:
-        return self.enum_class
+    name = "{self.enum_class}"
 
     def arrow(self) -> pa.DataType:
         return pa.string()

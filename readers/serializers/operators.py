@@ -175,9 +175,7 @@ class UnshownSerializer(Serializer):
 
     java_class = ""
 
-    @property
-    def type_name(self) -> str:
-        return self.value.type_name
+    name = "{self.value.type_name}"
 
     @property
     def is_open(self) -> bool:
@@ -212,9 +210,7 @@ class StreamElementSerializer(Serializer, package=_STREAMING + "runtime.streamre
 
     value: Serializer
 
-    @property
-    def type_name(self) -> str:
-        return f"StreamElement<{self.value.type_name}>"
+    name = "StreamElement<{self.value.type_name}>"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:

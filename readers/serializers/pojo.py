@@ -78,9 +78,7 @@ class PojoSerializer(Serializer, package="org.apache.flink.api.java.typeutils.ru
     def is_assumed(self) -> bool:
         return bool(self.assumed) or super().is_assumed
 
-    @property
-    def type_name(self) -> str:
-        return self.pojo_class
+    name = "{self.pojo_class}"
 
     @property
     def serializer_name(self) -> str:

@@ -74,12 +74,7 @@ class BasicSerializer(Serializer):
 
     __slots__ = ()
 
-    name: ClassVar[str]
     layout: ClassVar[Layout]
-
-    @property
-    def type_name(self) -> str:
-        return self.name
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -445,9 +440,7 @@ class ValueSerializer(Serializer, package=RUNTIME):
 
     plain: Serializer
 
-    @property
-    def type_name(self) -> str:
-        return self.plain.type_name
+    name = "{self.plain.type_name}"
 
     @property
     def serializer_name(self) -> str:

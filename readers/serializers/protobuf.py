@@ -433,9 +433,7 @@ class ProtobufSerializer(Serializer):
 
     java_class = "org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer"
 
-    @property
-    def type_name(self) -> str:
-        return f"Protobuf<{self.message}>"
+    name = "Protobuf<{self.message}>"
 
     @property
     def serializer_name(self) -> str:

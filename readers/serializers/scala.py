@@ -38,9 +38,7 @@ class OptionSerializer(Serializer, package=SCALA):
 
     element: Serializer
 
-    @property
-    def type_name(self) -> str:
-        return f"Option[{self.element.type_name}]"
+    name = "Option[{self.element.type_name}]"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
@@ -74,9 +72,7 @@ class TrySerializer(EitherSerializer, package=SCALA):
 class TraversableSerializer(GenericArraySerializer, package=SCALA):
     """`component_class` is the Scala source of the `CanBuildFrom` that builds the collection."""
 
-    @property
-    def type_name(self) -> str:
-        return f"Traversable[{self.element.type_name}]"
+    name = "Traversable[{self.element.type_name}]"
 
 
 class ScalaCaseClassSerializer(TupleSerializer, package=SCALA):
@@ -106,9 +102,7 @@ class EnumValueSerializer(Serializer, package=SCALA):
 
     fixed_length = 4
 
-    @property
-    def type_name(self) -> str:
-        return self.enumeration
+    name = "{self.enumeration}"
 
     @property
     def _is_tabulated(self) -> bool:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -185,15 +185,9 @@ INTS = numbers(pa.int32(), 4)
 
 
 class StructSerializer(Serializer):
-    """A serializer that writes its fields in order: a subclass declares `layout`.
-
-    Attributes:
-        name: the type as a Flink user writes it, without its parameters.
-    """
+    """A serializer that writes its fields in order: a subclass declares `layout`, and its `name` without parameters."""
 
     __slots__ = ()
-
-    name: ClassVar[str]
 
     @property
     @abstractmethod

@@ -128,9 +128,7 @@ class OrdinalSerializer(IntSerializer):
 
     java_class = BASE + "EnumSerializer"
 
-    @property
-    def type_name(self) -> str:
-        return self.enum_class
+    name = "{self.enum_class}"
 
 
 class _Conversion:

@@ -163,9 +163,7 @@ class SizedKeySerializer(Serializer):
     def fixed_length(self) -> int:  # type: ignore[override]  # derived here
         return self.length
 
-    @property
-    def type_name(self) -> str:
-        return f"{self.length} bytes"
+    name = "{self.length} bytes"
 
     def arrow(self) -> pa.DataType:
         return pa.binary()

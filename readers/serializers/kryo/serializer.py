@@ -138,9 +138,7 @@ class KryoSerializer(UndescribedSerializer, package="org.apache.flink.api.java.t
     type_class: str
     settings: KryoSettings
 
-    @property
-    def type_name(self) -> str:
-        return f"Kryo<{self.type_class}>"
+    name = "Kryo<{self.type_class}>"
 
     @property
     def serializer_name(self) -> str:

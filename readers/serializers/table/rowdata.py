@@ -91,9 +91,7 @@ class BinarySerializer(Serializer):
         """The type of the region behind the size."""
         raise NotImplementedError
 
-    @property
-    def type_name(self) -> str:
-        return self.kind.name
+    name = "{self.kind.name}"
 
     @property
     def serializer_name(self) -> str:
@@ -202,10 +200,6 @@ class RawValueDataSerializer(BinarySerializer, package=TABLE):
     def kind(self) -> logicaltypes.RawType:
         return logicaltypes.RawType(self.inner.type_name, self.inner)
 
-    @property
-    def type_name(self) -> str:
-        return self.kind.name
-
     def emit(self, program: Program) -> None:
         if self.kind.is_decodable:
             super().emit(program)
@@ -229,9 +223,7 @@ class DecimalDataSerializer(Serializer, package=TABLE):
 
     kind: logicaltypes.DecimalType
 
-    @property
-    def type_name(self) -> str:
-        return self.kind.name
+    name = "{self.kind.name}"
 
     @property
     def serializer_name(self) -> str:
@@ -270,9 +262,7 @@ class TimestampDataSerializer(Serializer, package=TABLE):
     def fixed_length(self) -> int:  # type: ignore[override]  # derived here
         return 12 if isinstance(self.kind, logicaltypes.TimestampType) else 8
 
-    @property
-    def type_name(self) -> str:
-        return self.kind.name
+    name = "{self.kind.name}"
 
     @property
     def serializer_name(self) -> str:
@@ -294,9 +284,7 @@ class BinaryRowDataSerializer(Serializer, package=TABLE):
 
     fields: int
 
-    @property
-    def type_name(self) -> str:
-        return f"BinaryRow({self.fields})"
+    name = "BinaryRow({self.fields})"
 
     def arrow(self) -> pa.DataType:
         return pa.binary()
@@ -320,9 +308,7 @@ class WrappingSerializer(Serializer):
 
     inner: Serializer
 
-    @property
-    def type_name(self) -> str:
-        return self.inner.type_name
+    name = "{self.inner.type_name}"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
@@ -380,9 +366,7 @@ class LinkedListSerializer(Serializer, package=TABLE):
     element: Serializer
     has_null_mask: bool = True
 
-    @property
-    def type_name(self) -> str:
-        return f"List<{self.element.type_name}>"
+    name = "List<{self.element.type_name}>"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
@@ -416,9 +400,7 @@ class NullAwareMapSerializer(Serializer, package=_DATA_VIEW):
     key: Serializer
     value: Serializer
 
-    @property
-    def type_name(self) -> str:
-        return f"Map<{self.key.type_name}, {self.value.type_name}>"
+    name = "Map<{self.key.type_name}, {self.value.type_name}>"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
