@@ -28,7 +28,6 @@ from service.doors.http.api.state import Asking, State
 from service.doors.http.errors import EXPECTED, FAILURES, error_body
 from service.doors.served import Client
 from service.query.engines.registry import AUTO
-from service.query.running.session import QueryGroup
 from service.tasks.follow.events import end_of, lines_of, notes_of, rows_of
 from service.tasks.follow.following import CheckpointChanges, FollowRequest
 from service.tasks.follow.sharing import View
@@ -84,7 +83,7 @@ async def follow_changes(
     async def view() -> View:
         caller = await request.app.state.authenticator.principal(request.headers)
         now = Client(served=service, caller=caller, source=client.source)
-        return View(now.context(QueryGroup(service.queries.start), engine=engine), caller, caller.mask)
+        return View(now.context(engine=engine), caller, caller.mask)
 
     # What means nothing is an error with a status: the stream has not begun.
     found = await service.followers.follow(asked, view)

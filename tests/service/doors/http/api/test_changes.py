@@ -84,7 +84,7 @@ def test_events_have_names_and_a_checkpoint_the_id_to_go_on_from(url: str) -> No
 
 
 def test_lines_are_those_of_the_command_line_and_the_last_event_goes_before_since(url: str) -> None:
-    asked = {"table": TABLE, "since": "1", "once": True}
+    asked: dict[str, str | bool] = {"table": TABLE, "since": "1", "once": True}
     lines = lines_of(httpx.get(address(url), params=asked, headers=LINES))
     later = lines_of(httpx.get(address(url), params=asked, headers={**LINES, "Last-Event-ID": "3"}))
     answers = lines_of(
