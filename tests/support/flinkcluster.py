@@ -33,12 +33,18 @@ class FlinkCluster:
         self.directory = directory
         self.url = f"http://127.0.0.1:{port}"
 
-    def submit(self, name: str = "counting") -> str:
-        """Start the job that counts; returns its id."""
+    def submit(self, name: str = "counting", restores: Path | None = None) -> str:
+        """Start the job that counts, from a checkpoint if one is given; returns its id."""
+        conf = self.directory / "conf"
+        if restores is not None:
+            conf = self.directory / "conf-restored"
+            conf.mkdir()
+            lines = (self.directory / "conf" / "config.yaml").read_text()
+            (conf / "config.yaml").write_text(f"{lines}execution.state-recovery.path: {restores.as_uri()}\n")
         done = subprocess.run(
             [
                 *(FOLDER / "java.sh", self.version, "savepointdb.cluster.Counting"),
-                *(self.directory / "conf", name, self.directory / f"spoil-{name}"),
+                *(conf, name, self.directory / f"spoil-{name}"),
             ],
             capture_output=True,
             text=True,

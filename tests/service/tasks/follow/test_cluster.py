@@ -1,0 +1,228 @@
+"""Followers of a real session cluster, killed at random: the sum of their events is the state of the newest checkpoint.
+
+A job counts, with a checkpoint each second of which ten are retained; incremental RocksDB, and hashmap. It is cancelled, and goes on from
+its last checkpoint as another job. `CHECKPOINTS` says how many each follower sees at least (60 if not set). The folder of the last ten
+checkpoints is what `tests/data/follow` has, with `RECORD=1`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+import savepointdb
+from catalog import Catalog, Root
+from service.base.settings import Settings
+from service.doors.app import create_app
+from tests.support.flinkcluster import FlinkCluster, flink_cluster
+from tests.support.paths import DATA
+from tests.support.serving import listening
+from tests.support.waiting import awaited
+
+pytestmark = pytest.mark.flink
+
+TABLE = "aggregate__count"
+CHECKPOINTS = int(os.environ.get("CHECKPOINTS", "60"))
+RECORDED = DATA / "follow"
+_ASKED = {"table": TABLE, "successors": "true"}
+
+
+@pytest.fixture(scope="module", params=[("1.20.3", "rocksdb"), ("2.3.0", "hashmap")], ids="-".join)
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FlinkCluster]:
+    version, backend = request.param
+    settings = [f"state.backend.type: {backend}", "execution.checkpointing.incremental: true"]
+    with flink_cluster(version, tmp_path_factory.mktemp("followed"), *settings) as found:
+        yield found
+
+
+class Consumer:
+    """What a consumer of events has: the rows up to the last checkpoint that came whole, and its token."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        self.token = "snapshot"
+        self.checkpoints: list[int] = []
+        self.kinds: set[str] = set()
+        self.failure = ""
+        self._pending: list[dict[str, Any]] = []
+
+    def begin(self) -> None:
+        """Begin again behind the last whole checkpoint."""
+        self._pending = []
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take one event; the rows of a checkpoint count at its end."""
+        self.kinds |= {"reset", "restarted", "gap", "error"} & event.keys()
+        if not event.get("complete"):
+            self._pending.append(event)
+            return
+        changed = [one for one in self._pending if "change" in one]
+        assert len(changed) == event["rows"]
+        if any("reset" in one for one in self._pending):
+            self.rows = {}
+        for one in changed:
+            assert self.rows.get(one["key"]) == one["value_before"], one
+            if one["change"] == "removed":
+                del self.rows[one["key"]]
+            else:
+                self.rows[one["key"]] = one["value_after"]
+        self.checkpoints.append(event["checkpoint"])
+        self.token = event["token"]
+        self.begin()
+
+
+class Follower(threading.Thread):
+    """A door that is read again and again, and killed at random."""
+
+    def __init__(self, read: Callable[[Consumer, Follower], None]) -> None:
+        super().__init__(daemon=True)
+        self.consumer = Consumer()
+        self.random = random.Random(read.__name__)
+        self.ends = threading.Event()
+        self.kills = 0
+        self.stop: Callable[[], object] = lambda: None
+        self._read = read
+
+    def run(self) -> None:
+        """Read until the end; what goes wrong is kept for the test."""
+        while not self.ends.is_set():
+            self.consumer.begin()
+            try:
+                self._read(self.consumer, self)
+            except Exception as error:
+                if not self.ends.is_set():
+                    self.consumer.failure = repr(error)
+                    return
+
+    def end(self) -> None:
+        """End the reading, and wait for it."""
+        self.ends.set()
+        self.stop()
+        self.join()
+
+    def dies(self) -> bool:
+        """Return whether the follower is to be killed at this event; seldom."""
+        dies = self.random.random() < 0.0005
+        self.kills += dies
+        return dies or self.ends.is_set()
+
+
+def by_command(job: Path) -> Callable[[Consumer, Follower], None]:
+    def read(consumer: Consumer, follower: Follower) -> None:
+        command = [sys.executable, "-m", "savepointdb", "follow", str(job.parent), TABLE, "--job", job.name]
+        command += ["--since", consumer.token, "--successors", "--format", "jsonl", "--interval", "0.2"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            follower.stop = process.kill
+            for line in process.stdout:
+                consumer.take(orjson.loads(line))
+                if follower.dies():
+                    process.send_signal(signal.SIGKILL)
+                    break
+            process.kill()
+
+    return read
+
+
+def by_events(url: str, job: Path) -> Callable[[Consumer, Follower], None]:
+    def read(consumer: Consumer, follower: Follower) -> None:
+        headers = {"Last-Event-ID": consumer.token}
+        with httpx.stream(
+            "GET", f"{url}/api/jobs/{job.name}/changes", params=_ASKED, headers=headers, timeout=60
+        ) as answer:
+            assert answer.status_code == 200, answer.read()
+            follower.stop = answer.close
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    consumer.take(orjson.loads(line.removeprefix("data: ")))
+                if follower.dies():
+                    return
+
+    return read
+
+
+def by_python(job: Path) -> Callable[[Consumer, Follower], None]:
+    def read(consumer: Consumer, follower: Follower) -> None:
+        with savepointdb.connect(job.parent) as db:
+            followed = db.follow(TABLE, job=job.name, since=consumer.token, successors=True, interval_s=0.2)
+            follower.stop = followed.close
+            for one in followed:
+                if one.reset:
+                    consumer.take({"reset": one.checkpoint_id})
+                if one.restarted:
+                    consumer.take({"restarted": one.checkpoint_id})
+                for row in one.arrow().to_pylist():
+                    if follower.dies():
+                        return
+                    consumer.take(row)
+                consumer.take(
+                    {"complete": True, "checkpoint": one.checkpoint_id, "rows": len(one), "token": one.token}
+                )
+
+    return read
+
+
+def test_the_sum_of_all_events_is_the_state(cluster: FlinkCluster) -> None:
+    root = cluster.directory / "checkpoints"
+    first = cluster.submit()
+    awaited(lambda: cluster.newest(first) >= 2)
+    app = create_app(Settings.of(cache="off"), Catalog([Root(path=str(root), label="real")]))
+    with listening(app, 5) as url:
+        job = root / first
+        followers = [Follower(read) for read in (by_command(job), by_events(url, job), by_python(job))]
+        for follower in followers:
+            follower.start()
+
+        def have_seen(count: int) -> None:
+            def seen() -> bool:
+                assert not any(one.consumer.failure for one in followers), [
+                    one.consumer.failure for one in followers
+                ]
+                return min(len(one.consumer.checkpoints) for one in followers) >= count
+
+            awaited(seen, count * 10 + 60, 0.2)
+
+        have_seen(CHECKPOINTS // 2)
+        cluster.cancel(first)
+        last = cluster.newest(first)
+        second = cluster.submit(restores=root / first / f"chk-{last}")
+        have_seen(CHECKPOINTS)
+        cluster.cancel(second)
+        newest = root / second / f"chk-{cluster.newest(second)}"
+        with savepointdb.connect(newest) as db:
+            state: dict[str, int] = dict(db.sql(f"SELECT key, value FROM {TABLE}").fetchall())
+        number = int(newest.name.removeprefix("chk-"))
+        awaited(lambda: all(one.consumer.checkpoints[-1] == number for one in followers), 60)
+        for follower in followers:
+            follower.end()
+
+    assert len(state) == 1000
+    assert [one.consumer.rows == state for one in followers] == [True, True, True]
+    assert all("restarted" in one.consumer.kinds for one in followers)
+    assert all(one.kills for one in followers) or CHECKPOINTS < 60
+    if os.environ.get("RECORD"):
+        record(cluster.version, root / second)
+
+
+def record(version: str, job: Path) -> None:
+    """Keep the last checkpoints of a job."""
+    RECORDED.mkdir(exist_ok=True)
+    with tarfile.open(RECORDED / f"counting-{version}.tar.xz", "w:xz") as archive:
+        numbers = sorted(int(path.name[4:]) for path in job.glob("chk-*"))
+        for name in ["shared", *(f"chk-{number}" for number in numbers[-5:])]:
+            if (job / name).exists():
+                archive.add(job / name, f"job/{name}")
