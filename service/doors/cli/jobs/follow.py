@@ -28,7 +28,7 @@ from service.doors.cli.output import (
 from service.doors.cli.parser import QUERY_SETTINGS, SOURCE, add_names, add_no_cache
 from service.doors.cli.sources import cache_of, catalog_of
 from service.doors.cli.task import add_options, request_of
-from service.query.encode import FORMATS, counted, printable
+from service.query.encode import FORMATS, counted, dated, printable
 from service.query.encode.formats import Column
 from service.query.engines.registry import open_engines
 from service.query.running.session import Session
@@ -113,7 +113,8 @@ class _Shown:
             self._show_csv(found)
             return
         changes = found.changes
-        head = f"checkpoint {found.checkpoint_id}, {found.checkpoint_at or 'of an unknown time'}: {counted(changes.row_count, 'change')}"
+        count = counted(changes.row_count, "change")
+        head = f"checkpoint {found.checkpoint_id}, {dated(found.checkpoint_at)}: {count}"
         append_bytes([f"{head}\n".encode()], self._path)
         if changes.row_count:
             write_rows(
