@@ -38,6 +38,16 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
             "WHERE _checkpoint_id >= 2 GROUP BY _database ORDER BY _database",
         ),
         ("duckdb", "SELECT * FROM job__history.aggregate__flags ORDER BY _database"),
+        (
+            "duckdb",
+            "SELECT _database, change, key, value_before, value_after FROM job__history.changes('aggregate__count') "
+            "WHERE key < 'key_52' ORDER BY _database, key",
+        ),
+        (
+            "trino",
+            "SELECT _checkpoint_id, _database, change, count(*) AS n FROM TABLE(job__history.changes('aggregate__flags')) "
+            "GROUP BY _checkpoint_id, _database, change",
+        ),
         ("duckdb", "SELECT job, checkpoints, history FROM savepointdb.jobs"),
     ],
 )

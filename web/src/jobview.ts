@@ -5,6 +5,7 @@ import { Database, schemas } from "./catalog";
 import { keep } from "./context";
 import { diffView } from "./diffview";
 import { Child, fill, h } from "./dom";
+import { followView } from "./followview";
 import { age, bytes, count, moment } from "./format";
 import { growth } from "./growth";
 import { describe, Job, jobsOf, kindsOf, newestIn, shortName } from "./jobs";
@@ -28,6 +29,7 @@ const PARTS: Record<string, { title: string; show: Part }> = {
   checkpoints: { title: "Checkpoints", show: checkpointsView },
   compare: { title: "Compare", show: diffView },
   timeline: { title: "Key timeline", show: timelineView },
+  follow: { title: "Follow", show: followView },
   rules: { title: "Rules", show: rulesView },
 };
 /** So many checkpoints of a job are listed at first. */

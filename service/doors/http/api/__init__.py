@@ -9,6 +9,7 @@ In reading order:
     linkanswers.py the rows of a link, with an ETag and its headers
     saved.py      /api/saved, GET /saved/…: queries with names and parameters, as links
     databases.py  /api/databases: the catalog, and a key as people write it → queries
+    changes.py    what each new checkpoint of a job changes, as Server-Sent Events or JSON lines
     jobs.py       /api/jobs: the databases by their jobs, savepoints that Flink takes; /api/flink
     savepoints.py /api/savepoints: a script → a new savepoint
     tasks.py      /api/xray, /api/diff, …: the use cases of `service.tasks`; /api/checks/jar: a restore in the job of a jar
