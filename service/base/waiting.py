@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from anyio import CapacityLimiter, create_task_group, sleep_forever, to_thread
@@ -22,8 +22,6 @@ async def found_in_thread(
         end: ends what `read` waits for; called when the caller is cancelled, and when `read` has returned.
         limiter: how many threads may run; None for those of all calls.
     """
-    failure: Exception | None = None
-    found: list[_Found] = []
 
     async def end_with_the_caller() -> None:
         try:
@@ -31,14 +29,34 @@ async def found_in_thread(
         finally:
             end()
 
+    return (await found_beside(lambda: to_thread.run_sync(read, limiter=limiter), end_with_the_caller))[0]
+
+
+async def found_beside(
+    work: Callable[[], Awaitable[_Found]], *companions: Callable[[], Awaitable[object]]
+) -> list[_Found]:
+    """Return what some work finds, alone in a list; nothing if a companion has ended before, which cancels the work.
+
+    Args:
+        work: the work.
+        companions: what runs beside it, and no longer than it.
+    """
+    failure: Exception | None = None
+    found: list[_Found] = []
+
+    async def accompany(companion: Callable[[], Awaitable[object]]) -> None:
+        await companion()
+        group.cancel_scope.cancel()
+
     async with create_task_group() as group:
-        group.start_soon(end_with_the_caller)
+        for companion in companions:
+            group.start_soon(accompany, companion)
         # Out of the group, an error would be one of a group of errors.
         try:
-            found.append(await to_thread.run_sync(read, limiter=limiter))
+            found.append(await work())
         except Exception as error:
             failure = error
         group.cancel_scope.cancel()
     if failure is not None:
         raise failure
-    return found[0]
+    return found

@@ -58,19 +58,13 @@ def wire_type(arrow_type: pa.DataType, nanoseconds: Nanoseconds = "error") -> pa
     raise UnsupportedTypeError(f"expected a type that Spark can hold, found {arrow_type}")
 
 
-def spark_type(arrow_type: pa.DataType, nanoseconds: Nanoseconds = "error") -> spark.DataType:
-    """Return the Spark type that stands for an Arrow type.
-
-    Raises:
-        UnsupportedTypeError: there is none.
-    """
-    return from_arrow_type(wire_type(arrow_type, nanoseconds))
-
-
 def spark_schema(schema: pa.Schema, nanoseconds: Nanoseconds = "error") -> spark.StructType:
     """Return the Spark schema that stands for an Arrow schema; all columns are nullable."""
     return spark.StructType(
-        [spark.StructField(column.name, spark_type(column.type, nanoseconds)) for column in schema]
+        [
+            spark.StructField(column.name, from_arrow_type(wire_type(column.type, nanoseconds)))
+            for column in schema
+        ]
     )
 
 

@@ -12,6 +12,7 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import anyio
@@ -24,6 +25,7 @@ from mcp.server.stdio import stdio_server
 from service.base.errors import QueryCancelledError, QueryError, query_error_of
 from service.base.principal import ANYBODY
 from service.base.version import installed_version
+from service.base.waiting import found_beside
 from service.doors.mcp.calls import Call
 from service.doors.mcp.guide import INSTRUCTIONS, PROMPTS
 from service.doors.mcp.results import ToolResult, failure_of
@@ -152,20 +154,8 @@ async def _while_wanted(work: Callable[[], Awaitable[_Found]], wanted: _Wanted) 
     Raises:
         QueryCancelledError: the client is gone.
     """
-    found: list[_Found] = []
-    failure: Exception | None = None
-    async with anyio.create_task_group() as group:
-        if wanted.gone is not None:
-            group.start_soon(_cancel_after, wanted.gone, group.cancel_scope)
-        group.start_soon(_tell_progress, wanted.call, wanted.context)
-        # Out of the group, an error would be one of a group of errors.
-        try:
-            found.append(await work())
-        except Exception as error:
-            failure = error
-        group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    gone = () if wanted.gone is None else (wanted.gone.wait,)
+    found = await found_beside(work, partial(_tell_progress, wanted.call, wanted.context), *gone)
     if not found:
         raise QueryCancelledError("the client is gone")
     return found[0]
@@ -182,11 +172,6 @@ async def _tell_progress(call: Call, context: _Context) -> None:
             await context.session.report_progress(
                 read, total, f"{size_text(read)} of about {size_text(total)} read"
             )
-
-
-async def _cancel_after(gone: anyio.Event, scope: anyio.CancelScope) -> None:
-    await gone.wait()
-    scope.cancel()
 
 
 def _listed(name: str, tool: Tool) -> types.Tool:

@@ -125,8 +125,7 @@ def audit(query: Query) -> None:
     record = query.record
     fields = {
         "query_id": record.id,
-        "user": record.owner.name,
-        "user_source": record.owner.source.value,
+        **_who("user", record.owner),
         "source": record.source,
         "state": record.state.value,
         "code": record.error.code if record.error else None,
@@ -145,10 +144,8 @@ def audit_kill(user: Identity, record: QueryRecord) -> None:
     """Write the audit line of a query that an operator ended; that of the query itself follows."""
     fields = {
         "query_id": record.id,
-        "user": user.name,
-        "user_source": user.source.value,
-        "owner": record.owner.name,
-        "owner_source": record.owner.source.value,
+        **_who("user", user),
+        **_who("owner", record.owner),
         "databases": [origin.name for origin in record.origins],
     }
     logging.getLogger(AUDIT).info("query killed", extra={_FIELDS: fields})
@@ -159,10 +156,8 @@ def audit_kill_of_write(user: Identity, record: WriteRecord) -> None:
     order = record.order
     fields = {
         "write_id": record.id,
-        "user": user.name,
-        "user_source": user.source.value,
-        "owner": order.owner.name,
-        "owner_source": order.owner.source.value,
+        **_who("user", user),
+        **_who("owner", order.owner),
         "database": order.source,
         "target": order.target.database if order.target else None,
     }
@@ -171,7 +166,7 @@ def audit_kill_of_write(user: Identity, record: WriteRecord) -> None:
 
 def audit_saved(user: Identity, done: str, name: str, database: str | None) -> None:
     """Write the audit line of a query that a client saved or deleted."""
-    fields = {"name": name, "user": user.name, "user_source": user.source.value, "database": database}
+    fields = {"name": name, **_who("user", user), "database": database}
     logging.getLogger(AUDIT).info("saved query %s", done, extra={_FIELDS: fields})
 
 
@@ -180,8 +175,7 @@ def audit_write(record: WriteRecord) -> None:
     order, report = record.order, record.report or {}
     fields = {
         "write_id": record.id,
-        "user": order.owner.name,
-        "user_source": order.owner.source.value,
+        **_who("user", order.owner),
         "source": order.client,
         "state": record.state.value,
         "code": record.error.code if record.error else None,
@@ -200,8 +194,7 @@ def audit_write(record: WriteRecord) -> None:
 def audit_check(user: Identity, database: str, against: Sequence[str], report: Mapping[str, Any]) -> None:
     """Write the audit line of a check that was answered."""
     fields = {
-        "user": user.name,
-        "user_source": user.source.value,
+        **_who("user", user),
         "database": database,
         "against": list(against),
         "flink": report["flink"],
@@ -215,8 +208,7 @@ def audit_savepoint(record: SavepointRecord) -> None:
     """Write the audit line of a savepoint that a client asked Flink for, and that has ended."""
     fields = {
         "savepoint_id": record.id,
-        "user": record.owner.name,
-        "user_source": record.owner.source.value,
+        **_who("user", record.owner),
         "job": record.job,
         "job_id": record.job_id,
         "cluster": record.cluster,
@@ -227,6 +219,10 @@ def audit_savepoint(record: SavepointRecord) -> None:
         "elapsed_ms": round(record.elapsed_ms, 1),
     }
     logging.getLogger(AUDIT).info("savepoint %s", record.state.value, extra={_FIELDS: fields})
+
+
+def _who(role: str, identity: Identity) -> dict[str, str]:
+    return {role: identity.name, f"{role}_source": identity.source.value}
 
 
 def shape_of(query: Query) -> str:

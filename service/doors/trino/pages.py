@@ -29,6 +29,7 @@ from service.doors.trino.session import Session
 from service.doors.trino.show import AnswerTable
 from service.doors.trino.statements import ImmediateAnswer, Interpreter, Shape, output_columns
 from service.doors.trino.types import column_of, named_column, rows_of, values_of, with_bigints
+from service.query.engines.engine import Progress
 from service.query.running.request import Origin
 from service.query.running.run import QueryState
 from service.query.serving.query import Query, wait_until_ready
@@ -45,6 +46,11 @@ _PLAN = "Query Plan"
 _PARTIAL = 1
 _ASSUMED = 2
 _SKIPPED = 3
+# Clients expect every member of the statistics; 0 stands for those that mean nothing here.
+_MEANINGLESS = (
+    "queuedSplits planningTimeMillis analysisTimeMillis finishingTimeMillis physicalInputTimeMillis "
+    "physicalWrittenBytes internalNetworkInputBytes peakMemoryBytes spilledBytes"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,33 +284,23 @@ class Statement:
     def _stats(self, state: str) -> dict[str, Any]:
         query = self._query
         elapsed_ms = round((time.monotonic() - self._created) * 1000)
-        progress = None if query is None else query.progress
-        total = (progress.splits_total or 0) if progress else 0
-        done = (progress.splits_read or 0) if progress else 0
-        # Clients expect every member; 0 stands for those that mean nothing here.
+        progress = Progress() if query is None else query.progress
+        total, done = progress.splits_total or 0, progress.splits_read or 0
         numbers = {
+            **dict.fromkeys(_MEANINGLESS.split(), 0),
             "totalSplits": total,
-            "queuedSplits": 0,
             "runningSplits": total - done,
             "completedSplits": done,
-            "planningTimeMillis": 0,
-            "analysisTimeMillis": 0,
             "cpuTimeMillis": elapsed_ms,
             "wallTimeMillis": elapsed_ms,
             "queuedTimeMillis": 0 if query is None else round(query.lifecycle.queued_ms),
             "elapsedTimeMillis": elapsed_ms,
-            "finishingTimeMillis": 0,
-            "physicalInputTimeMillis": 0,
-            "processedRows": (progress.rows_read or 0) if progress else 0,
-            "processedBytes": progress.bytes_read if progress else 0,
-            "physicalInputBytes": progress.bytes_read if progress else 0,
-            "physicalWrittenBytes": 0,
-            "internalNetworkInputBytes": 0,
-            "peakMemoryBytes": 0,
-            "spilledBytes": 0,
+            "processedRows": progress.rows_read or 0,
+            "processedBytes": progress.bytes_read,
+            "physicalInputBytes": progress.bytes_read,
         }
         known = 0.0
-        if progress and progress.bytes_total:
+        if progress.bytes_total:
             known = min(100.0, 100.0 * progress.bytes_read / progress.bytes_total)
         share = 100.0 if state == "FINISHED" else known
         return {
