@@ -43,16 +43,7 @@ from catalog.scan import ANYTHING, ScanCounter
 from readers import json_text, sql_type
 from savepointdb.errors import MissingPackageError
 from service.base.errors import InvalidQueryError
-from service.query.encode import (
-    counted,
-    dated,
-    fitting_columns,
-    plan_lines,
-    printable,
-    state_sizes,
-    table_lines,
-    text_rows,
-)
+from service.query import encode
 from service.query.encode.formats import Column, is_number, plain, plain_type
 from service.tasks.write.localfiles import LocalTables, column_names
 
@@ -336,19 +327,21 @@ class Shown:
     def text(self) -> str:
         """Return a table that fits the terminal, and below it what it does not show."""
         if self.is_text:
-            return "\n".join(plan_lines(self.columns, self.batches))
+            return "\n".join(encode.plan_lines(self.columns, self.batches))
         width = shutil.get_terminal_size().columns
-        numbers = fitting_columns(self.columns, self.schema, self.batches, width)
+        numbers = encode.fitting_columns(self.columns, self.schema, self.batches, width)
         columns = [self.columns[number] for number in numbers]
         schema = pa.schema([self.schema.field(number) for number in numbers])
         shown = [
             pa.RecordBatch.from_arrays([batch.column(number) for number in numbers], schema=schema)
             for batch in self.batches
         ]
-        lines = [*table_lines(columns, schema, shown, width), self._row_count()]
+        lines = [*encode.table_lines(columns, schema, shown, width), self._row_count()]
         left_out = [column.name for number, column in enumerate(self.columns) if number not in numbers]
         if left_out:
-            lines.append(f"{counted(len(left_out), 'column')} left out: {printable(', '.join(left_out))}")
+            lines.append(
+                f"{encode.counted(len(left_out), 'column')} left out: {encode.printable(', '.join(left_out))}"
+            )
         return "\n".join(lines)
 
     def html(self) -> str:
@@ -356,11 +349,11 @@ class Shown:
         if self.is_text:
             return f"<pre>{escape(self.text())}</pre>"
         heads = [
-            f'<th title="{escape(column.type)}">{escape(printable(column.name))}</th>'
+            f'<th title="{escape(column.type)}">{escape(encode.printable(column.name))}</th>'
             for column in self.columns
         ]
         styles = [' style="text-align:right"' if is_number(field.type) else "" for field in self.schema]
-        rows = (row for batch in self.batches for row in text_rows(self.columns, batch))
+        rows = (row for batch in self.batches for row in encode.text_rows(self.columns, batch))
         body = "".join(f"<tr>{''.join(_html_cells(row, styles))}</tr>" for row in rows)
         return (
             f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>{body}</tbody></table>"
@@ -368,14 +361,14 @@ class Shown:
         )
 
     def _row_count(self) -> str:
-        rows = counted(sum(batch.num_rows for batch in self.batches), "row")
+        rows = encode.counted(sum(batch.num_rows for batch in self.batches), "row")
         return f"the first {rows}" if self.is_cut else rows
 
 
 def html_list(title: str, lines: Iterable[str]) -> str:
     """Return a title and lines of text in HTML, escaped."""
     text = "\n".join(lines)
-    return f"<div><strong>{escape(printable(title))}</strong><pre>{escape(text)}</pre></div>"
+    return f"<div><strong>{escape(encode.printable(title))}</strong><pre>{escape(text)}</pre></div>"
 
 
 class TitledList(ABC):
@@ -402,14 +395,14 @@ def _html_cells(row: Sequence[str], styles: Sequence[str]) -> Iterator[str]:
 
 def database_lines(database: Database) -> Iterator[str]:
     """Yield what a savepoint is, its states, and the names of its other tables."""
-    yield f"savepointdb: {printable(database.path)}"
+    yield f"savepointdb: {encode.printable(database.path)}"
     kind = (database.kind or "savepoint or checkpoint").lower()
     facts = [f"{kind} {database.checkpoint_id}"]
     made = database.created_at
     if made is not None:
-        facts.append(dated(made))
+        facts.append(encode.dated(made))
     if database.job.title:
-        facts.append(f"job {printable(database.job.title)}")
+        facts.append(f"job {encode.printable(database.job.title)}")
     facts.append(f"written by Flink {database.savepoint.metadata.flink_versions}")
     yield ", ".join(facts)
     states = database.table("StateMeta").scan().to_arrow()
@@ -417,16 +410,16 @@ def database_lines(database: Database) -> Iterator[str]:
     if len(states):
         shown = _state_rows(states.slice(0, _TABLES_SHOWN))
         columns = [Column(field.name, sql_type(field.type)) for field in shown.schema]
-        yield from (f"  {line}" for line in table_lines(columns, shown.schema, shown.to_batches()))
+        yield from (f"  {line}" for line in encode.table_lines(columns, shown.schema, shown.to_batches()))
     if len(states) > _TABLES_SHOWN:
-        yield f"  and {counted(len(states) - _TABLES_SHOWN, 'more state')}"
+        yield f"  and {encode.counted(len(states) - _TABLES_SHOWN, 'more state')}"
     known = {name.casefold() for name in states["table_name"].to_pylist()}
     others = [name for name in database.tables if name.casefold() not in known]
-    yield f"  also: {printable(', '.join(others[:_TABLES_SHOWN]))}{', …' if len(others) > _TABLES_SHOWN else ''}"
+    yield f"  also: {encode.printable(', '.join(others[:_TABLES_SHOWN]))}{', …' if len(others) > _TABLES_SHOWN else ''}"
 
 
 def _state_rows(states: pa.Table) -> pa.Table:
-    sizes = state_sizes(states)
+    sizes = encode.state_sizes(states)
     columns = {
         "table": states["table_name"],
         "kind": states["state_kind"],

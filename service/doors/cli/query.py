@@ -18,18 +18,7 @@ from typing import TYPE_CHECKING
 import readers
 from catalog import Catalog
 from service.base.settings import UNLIMITED, Settings, settings_of
-from service.doors.cli.output import (
-    LINE,
-    ROWS_ON_SCREEN,
-    TABLE,
-    ProgressLine,
-    WrongUsageError,
-    ended,
-    log_compilation,
-    output_format,
-    write_lines,
-    write_rows,
-)
+from service.doors.cli import output
 from service.doors.cli.parser import dialect_of
 from service.doors.cli.sources import cache_of, catalog_of
 from service.query.encode import plan_lines, printable, size_text
@@ -45,11 +34,11 @@ if TYPE_CHECKING:
 
 def main(options: Namespace) -> int:
     """Run the statement; return the exit code."""
-    return ended(_query, options)
+    return output.ended(_query, options)
 
 
 def _query(options: Namespace) -> None:
-    format_name = output_format(options.format, options.output)
+    format_name = output.output_format(options.format, options.output)
     # What the catalog logs for a service, the answer says here.
     logging.getLogger("savepointdb").addHandler(logging.NullHandler())
     settings = settings_of(vars(options), os.environ, UNLIMITED)
@@ -65,7 +54,7 @@ def _query(options: Namespace) -> None:
         # A name that is wrong is an error also where the statement names all its databases.
         catalog.schema(request.schema)
     # A user who gives the number wants to see so many.
-    rows_on_screen = ROWS_ON_SCREEN if options.max_rows is None else None
+    rows_on_screen = output.ROWS_ON_SCREEN if options.max_rows is None else None
     with closing(queries_of(catalog, settings, has_deadline=options.timeout_s is not None)) as queries:
         show_answer(
             queries, request, format_name=format_name, path=options.output, rows_on_screen=rows_on_screen
@@ -74,7 +63,7 @@ def _query(options: Namespace) -> None:
 
 def queries_of(catalog: Catalog, settings: Settings, *, has_deadline: bool) -> Session:
     """Return the queries of a command over a catalog; they must be closed."""
-    log_compilation()
+    output.log_compilation()
     if has_deadline:
         # Before the deadline of a query counts: if the decoder is not compiled yet, this takes seconds.
         readers.load_machine()
@@ -112,12 +101,12 @@ def show_answer(
             print(f"savepointdb: {warning}; --database names another", file=sys.stderr)
         for warning in (*query.plan.skipped, *query.plan.notes):
             print(f"savepointdb: {warning}", file=sys.stderr)
-        with ProgressLine(lambda: _progress(query)) as progress:
+        with output.ProgressLine(lambda: _progress(query)) as progress:
             columns, schema = query.columns, query.schema
-            if query.plan.is_text and format_name in (TABLE, LINE):
-                write_lines(plan_lines(columns, query.batches()), path, progress, appends=appends)
+            if query.plan.is_text and format_name in (output.TABLE, output.LINE):
+                output.write_lines(plan_lines(columns, query.batches()), path, progress, appends=appends)
             else:
-                write_rows(
+                output.write_rows(
                     columns,
                     schema,
                     query.batches(),
@@ -149,7 +138,7 @@ def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator or not name or name in found:
-            raise WrongUsageError(
+            raise output.WrongUsageError(
                 f"{option}: expected NAME=VALUE, each name once, found {printable(text[:100])}"
             )
         found[name] = value
@@ -165,20 +154,20 @@ def _words(options: Namespace) -> tuple[list[str], str | None]:
     words: list[str] = options.words
     if options.saved is not None:
         if words and (options.savepoint or _is_statement(words[-1])):
-            raise WrongUsageError("expected SQL or --saved, and not both")
+            raise output.WrongUsageError("expected SQL or --saved, and not both")
         paths, sql = words, None
     elif words:
         *paths, sql = words
     else:
-        raise WrongUsageError("expected SQL or --saved, found neither: savepointdb query PATH SQL")
+        raise output.WrongUsageError("expected SQL or --saved, found neither: savepointdb query PATH SQL")
     if paths and sql is not None and _is_statement(paths[0]) and _exists(sql):
-        raise WrongUsageError("expected PATH before SQL, found SQL first: savepointdb query PATH SQL")
+        raise output.WrongUsageError("expected PATH before SQL, found SQL first: savepointdb query PATH SQL")
     if not paths and not options.savepoint:
         if sql is not None and not _is_statement(sql):
-            raise WrongUsageError(
+            raise output.WrongUsageError(
                 f"expected SQL behind the path {printable(sql)}: savepointdb query PATH SQL"
             )
-        raise WrongUsageError(
+        raise output.WrongUsageError(
             "expected the path of a savepoint, as PATH or as --savepoint PATH: savepointdb query PATH SQL"
         )
     return [*paths, *options.savepoint], sql
@@ -220,7 +209,7 @@ def saved_called(name: str, settings: Settings) -> SavedQuery:
         NoSuchSavedQueryError: there is none of this name.
     """
     if not settings.queries.saved_queries:
-        raise WrongUsageError("expected --saved-queries, the file of the saved query")
+        raise output.WrongUsageError("expected --saved-queries, the file of the saved query")
     # Few commands have a saved query, and its modules take their time.
     store = import_module("service.tasks.saved.store")
     query: SavedQuery = store.SavedQueries(settings.queries.saved_queries).get(name)

@@ -24,20 +24,7 @@ from readers import load_machine
 from service.base import machine, settings
 from service.base.errors import InvalidRequestError, QueryError
 from service.base.settings import UNLIMITED, Settings, path_map_of, settings_of
-from service.doors.cli.output import (
-    ROWS_ON_SCREEN,
-    TABLE,
-    ProgressLine,
-    WrongUsageError,
-    discard_output,
-    ended,
-    log_compilation,
-    output_format,
-    screen_width,
-    suffix_of,
-    write_lines,
-    write_rows,
-)
+from service.doors.cli import output
 from service.doors.cli.parser import (
     FLINK_SETTINGS,
     QUERY_SETTINGS,
@@ -120,7 +107,7 @@ def request_of(
     try:
         return kind(**given, **own)
     except InvalidRequestError as error:
-        raise WrongUsageError(_as_typed(error.message, kind)) from error
+        raise output.WrongUsageError(_as_typed(error.message, kind)) from error
 
 
 def _value(one: Option, given: Any, options: Namespace) -> Any:
@@ -138,7 +125,7 @@ def _value(one: Option, given: Any, options: Namespace) -> Any:
 def _named(one: Option, text: str) -> tuple[str, Any]:
     name, separator, value = text.rpartition("=")
     if not separator or not value.isdecimal():
-        raise WrongUsageError(f"--{one.name}: expected {one.metavar}, found {text!r}")
+        raise output.WrongUsageError(f"--{one.name}: expected {one.metavar}, found {text!r}")
     return name, one.kind(value)
 
 
@@ -150,13 +137,13 @@ def _file_text(one: Option, given: str | None, file: str | None) -> str:
     """
     if file is None or given is not None:
         what = (one.metavar or one.name).lower()
-        raise WrongUsageError(f"expected a {what}, either as an argument or by --{one.file}")
+        raise output.WrongUsageError(f"expected a {what}, either as an argument or by --{one.file}")
     try:
         return Path(file).read_text(encoding="utf-8")
     except OSError as error:
-        raise WrongUsageError(f"--{one.file}: cannot read {file}: {error.strerror}") from error
+        raise output.WrongUsageError(f"--{one.file}: cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise WrongUsageError(f"--{one.file}: expected UTF-8 in {file}: {error.reason}") from error
+        raise output.WrongUsageError(f"--{one.file}: expected UTF-8 in {file}: {error.reason}") from error
 
 
 def _add(parser: argparse.ArgumentParser, one: Option) -> None:
@@ -208,7 +195,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         parser.add_argument(
             "--format",
             # `table` is an older name of `text`.
-            choices=(*formats, TABLE),
+            choices=(*formats, output.TABLE),
             help="Format of the output; if not given, by the suffix of --output, or else text.",
         )
         parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
@@ -225,18 +212,18 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 def main(options: Namespace) -> int:
     """Run the use case, show its outcome, and return its exit code."""
     task = TASKS[options.command].load()
-    return ended(lambda options: _run(task, options), options, task.exits)
+    return output.ended(lambda options: _run(task, options), options, task.exits)
 
 
 def _run(task: Task[Any, Any], options: Namespace) -> int:
     sources = _sources(task, options)
     asked = request_of(task.request, options)
     if task.has_rows:
-        output_format(options.format, options.output)  # before anything is read
+        output.output_format(options.format, options.output)  # before anything is read
     found = settings_of(vars(options), os.environ, UNLIMITED)
     if task.makes:
         found = _with_little_memory(found)
-    log_compilation()
+    output.log_compilation()
     cache = cache_of(found, writes=False)
     catalog, names = opened(sources, options, cache) if sources else (Catalog.of(()), {})
     return answer(task, replace(asked, **names), options, catalog, found)
@@ -284,7 +271,7 @@ def answer(
     """
     with closing(_Statements(catalog, settings, queries)) as statements:
         texts = [lambda: f"{options.command}{statements.progress()}"]
-        with ProgressLine(lambda: printable(texts[-1]())) as line:
+        with output.ProgressLine(lambda: printable(texts[-1]())) as line:
             shown = _Shown(task, options, line)
             context = Context(
                 catalog=catalog,
@@ -306,7 +293,7 @@ def answer(
             try:
                 shown.show(outcome)
             except BrokenPipeError:
-                discard_output()
+                output.discard_output()
         return outcome.exit_code
 
 
@@ -400,7 +387,7 @@ class _Shown:
         line: the line of progress, to hide meanwhile.
     """
 
-    def __init__(self, task: Task[Any, Any], options: Namespace, line: ProgressLine) -> None:
+    def __init__(self, task: Task[Any, Any], options: Namespace, line: output.ProgressLine) -> None:
         self._task = task
         self._path: str | None = None if task.makes else options.output
         self._line = line
@@ -408,12 +395,12 @@ class _Shown:
         if task.makes:
             self._format = _JSON if options.json else _TEXT
         elif task.has_rows:
-            self._format = output_format(options.format, options.output)
+            self._format = output.output_format(options.format, options.output)
         else:
             suffixes = {_JSON: _JSON} | {
                 suffix: name for name, one in task.documents.items() for suffix in one.suffixes
             }
-            self._format = options.format or suffixes.get(suffix_of(options.output), _TEXT)
+            self._format = options.format or suffixes.get(output.suffix_of(options.output), _TEXT)
 
     def note(self, line: str) -> None:
         """Show a line."""
@@ -434,7 +421,7 @@ class _Shown:
         """Show what was not shown yet."""
         task = self._task
         if isinstance(getattr(outcome, "rows", None), RowStream) or (
-            task.has_rows and (task.table or self._format not in (TABLE, _JSON))
+            task.has_rows and (task.table or self._format not in (output.TABLE, _JSON))
         ):
             self._show_rows(outcome)
             return
@@ -445,23 +432,23 @@ class _Shown:
             shown = told if task.listed is None else told[task.listed]
             lines = [orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode()]
         else:
-            lines = [*outcome.lines(screen_width(self._path))][self._notes :]
-        write_lines(lines, self._path, self._line)
+            lines = [*outcome.lines(output.screen_width(self._path))][self._notes :]
+        output.write_lines(lines, self._path, self._line)
         sys.stdout.flush()
 
     def _show_rows(self, outcome: Any) -> None:
         """Write the rows; without any of a table no file is made, and a sentence says so."""
-        is_table = bool(self._task.table) and self._format == TABLE
+        is_table = bool(self._task.table) and self._format == output.TABLE
         rows = getattr(outcome, self._task.table) if is_table else outcome.rows
         if isinstance(rows, RowStream):
-            stream, most = rows, ROWS_ON_SCREEN
+            stream, most = rows, output.ROWS_ON_SCREEN
         elif rows.num_rows or not outcome.exit_code:
             columns = columns_of(rows.schema, self._task.json_columns)
             stream, most = RowStream(columns=columns, schema=rows.schema, batches=rows.to_batches()), None
         else:
             self.warn(next(iter(outcome.lines(None))))
             return
-        write_rows(
+        output.write_rows(
             stream.columns,
             stream.schema,
             stream.batches,

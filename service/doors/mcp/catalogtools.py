@@ -13,15 +13,7 @@ from catalog import Catalog, Database, HistoryDatabase
 from readers import sql_type
 from service.base.errors import LimitExceededError
 from service.doors.http.api import databases
-from service.doors.mcp.calls import (
-    MOST_BYTES,
-    USUAL_BYTES,
-    Call,
-    DescribeDatabase,
-    DescribeTable,
-    ListDatabases,
-    database_of,
-)
+from service.doors.mcp import calls
 from service.doors.mcp.results import (
     Sheet,
     ToolResult,
@@ -45,7 +37,7 @@ _KEY = "key"
 _SHOWN = ("name", "job", "kind", "checkpoint_id", "created_at", "alias_of", "error")
 
 
-async def list_databases(call: Call, arguments: ListDatabases) -> ToolResult:
+async def list_databases(call: calls.Call, arguments: calls.ListDatabases) -> ToolResult:
     """Return the databases that the caller sees, those of one job together and the newest first, and their jobs."""
     visible = call.visible
     listed = await to_thread.run_sync(databases.list_databases, visible)
@@ -59,7 +51,7 @@ async def list_databases(call: Call, arguments: ListDatabases) -> ToolResult:
         entry.model_dump(mode="json", include=set(_SHOWN), exclude_none=True)
         for entry in found[: arguments.max_rows]
     ]
-    shown = found[: fitting(rows, MOST_BYTES)]
+    shown = found[: fitting(rows, calls.MOST_BYTES)]
     rows = rows[: len(shown)]
     names = [name for name in _SHOWN if any(name in row for row in rows)]
     shown_names = {entry.name for entry in shown}
@@ -96,12 +88,12 @@ async def list_databases(call: Call, arguments: ListDatabases) -> ToolResult:
     )
 
 
-async def describe_database(call: Call, arguments: DescribeDatabase) -> ToolResult:
+async def describe_database(call: calls.Call, arguments: calls.DescribeDatabase) -> ToolResult:
     """Return the tables of a database: those of its states with their columns, and the others with what they hold."""
     return await to_thread.run_sync(_described, call.visible, arguments)
 
 
-def _described(visible: Catalog, arguments: DescribeDatabase) -> ToolResult:
+def _described(visible: Catalog, arguments: calls.DescribeDatabase) -> ToolResult:
     found = _owner_of(visible, arguments.database)
     operators: Collection[str] = (
         {name.casefold() for name in found.operator_names.values()} if isinstance(found, Database) else ()
@@ -121,7 +113,7 @@ def _described(visible: Catalog, arguments: DescribeDatabase) -> ToolResult:
         if own is not None and own.is_estimate:
             row["is_estimate"] = True
         rows.append(row)
-    rows = rows[: fitting(rows, MOST_BYTES)]
+    rows = rows[: fitting(rows, calls.MOST_BYTES)]
     notes = []
     if len(rows) < len(tables):
         notes.append(
@@ -148,7 +140,7 @@ def _described(visible: Catalog, arguments: DescribeDatabase) -> ToolResult:
     return result_of(content, head, table_text(["table", "size", "columns or content"], listed), notes=notes)
 
 
-async def describe_table(call: Call, arguments: DescribeTable) -> ToolResult:
+async def describe_table(call: calls.Call, arguments: calls.DescribeTable) -> ToolResult:
     """Return the columns of a table, how large it is, a key of it, and its first rows."""
     visible = call.visible
     owner = await to_thread.run_sync(_owner_of, visible, arguments.database)
@@ -156,7 +148,7 @@ async def describe_table(call: Call, arguments: DescribeTable) -> ToolResult:
     detail = await to_thread.run_sync(databases.describe_table, owner.name, table.name, visible)
     extent = await to_thread.run_sync(lambda: table.extent)
     listed = [column.model_dump() for column in detail.columns]
-    kept = fitting(listed, MOST_BYTES)
+    kept = fitting(listed, calls.MOST_BYTES)
     named = f"{quoted(owner.name)}.{quoted(table.name)}"
     content: dict[str, Any] = {
         "database": owner.name,
@@ -179,7 +171,7 @@ async def describe_table(call: Call, arguments: DescribeTable) -> ToolResult:
     notes = [cut_text(kept, len(listed), "column", "DESCRIBE shows all")] if kept < len(listed) else []
     async with call.running(call.request(f"SELECT * FROM {named}", max_rows=_SAMPLE_ROWS)) as query:
         try:
-            sample = await sheet_of(query, USUAL_BYTES, _SAMPLE_CELL)
+            sample = await sheet_of(query, calls.USUAL_BYTES, _SAMPLE_CELL)
         except LimitExceededError as error:
             sample = Sheet(0)
             notes.append(f"no rows are shown: {error.message}")
@@ -216,7 +208,7 @@ def _example_key(sample: Sheet) -> str | None:
 
 def _owner_of(visible: Catalog, name: str | None) -> Database | HistoryDatabase:
     """Return a database, or the history of a job."""
-    return database_of(visible, None) if name is None else visible.schema(name).database
+    return calls.database_of(visible, None) if name is None else visible.schema(name).database
 
 
 def _is_of_operator(table: str, operators: Collection[str]) -> bool:

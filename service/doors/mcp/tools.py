@@ -25,20 +25,7 @@ from anyio import to_thread
 from catalog.errors import near_names
 from service.base.errors import InvalidRequestError, NotFoundError, QueryError, query_error_of
 from service.doors.http.api import databases
-from service.doors.mcp import catalogtools, querytools
-from service.doors.mcp.calls import (
-    Arguments,
-    Call,
-    DescribeDatabase,
-    DescribeTable,
-    LimitedArguments,
-    ListDatabases,
-    PreviewWrite,
-    RunQuery,
-    RunSavedQuery,
-    arguments_of,
-    schema_of,
-)
+from service.doors.mcp import calls, catalogtools, querytools
 from service.doors.mcp.results import ToolResult, failure_of, line_text
 from service.doors.mcp.tasktools import preview_write, runner_of
 from service.doors.served import Served, body_of
@@ -74,14 +61,14 @@ class Tool:
 
     title: str
     description: str
-    arguments: type[Arguments]
-    run: Callable[[Call, Any], Awaitable[ToolResult]]
+    arguments: type[calls.Arguments]
+    run: Callable[[calls.Call, Any], Awaitable[ToolResult]]
     output: Mapping[str, str]
 
     @property
     def input_schema(self) -> dict[str, Any]:
         """The JSON schema of its arguments."""
-        return schema_of(self.arguments)
+        return calls.schema_of(self.arguments)
 
     @property
     def output_schema(self) -> dict[str, Any]:
@@ -93,14 +80,14 @@ class Tool:
         }
 
 
-async def called(tool: Tool, call: Call, values: Mapping[str, Any] | None) -> ToolResult:
+async def called(tool: Tool, call: calls.Call, values: Mapping[str, Any] | None) -> ToolResult:
     """Return the result of a call; an error of what was asked is a result, too.
 
     Raises:
         Exception: the service is at fault.
     """
     try:
-        return await tool.run(call, arguments_of(tool.arguments, values))
+        return await tool.run(call, calls.arguments_of(tool.arguments, values))
     except QueryError as error:
         return failure_of(error)
     except Exception as error:
@@ -120,7 +107,7 @@ def _tool_of(name: str, registered: RegisteredTask) -> Tool:
     return Tool(
         title=registered.title or name.replace("_", " ").capitalize(),
         description=registered.advice or registered.summary,
-        arguments=body_of(name, registered.load().request, LimitedArguments),
+        arguments=body_of(name, registered.load().request, calls.LimitedArguments),
         run=runner_of(registered),
         output=registered.members,
     )
@@ -135,7 +122,7 @@ TOOLS: Mapping[str, Tool] = {
     "list_databases": Tool(
         title="List databases",
         description="List the savepoints and checkpoints and their jobs, newest first. Each is a database. Start here.",
-        arguments=ListDatabases,
+        arguments=calls.ListDatabases,
         run=catalogtools.list_databases,
         output={"databases": "array", "jobs": "array", "total": "integer"},
     ),
@@ -143,7 +130,7 @@ TOOLS: Mapping[str, Tool] = {
         title="Describe a database",
         description="List the tables of a database, with their columns. Each operator is a table, and so is each state: "
         "`operator__state`. Others describe the savepoint: StateMeta, source_offsets, timers, files, xray, …",
-        arguments=DescribeDatabase,
+        arguments=calls.DescribeDatabase,
         run=catalogtools.describe_database,
         output={"database": "string", "tables": "array", "total": "integer"},
     ),
@@ -151,7 +138,7 @@ TOOLS: Mapping[str, Tool] = {
         title="Describe a table",
         description="Show the columns, size, row count and first rows of a table. The answer has its quoted name, and a key, for "
         "SQL.",
-        arguments=DescribeTable,
+        arguments=calls.DescribeTable,
         run=catalogtools.describe_table,
         output={
             "database": "string",
@@ -167,21 +154,21 @@ TOOLS: Mapping[str, Tool] = {
         '"chk-42"."aggregate__count". Without a database the only or newest one is read. `WHERE key = …` reads one key only. '
         "diff('before', 'after', 'table') is a table of the rows that differ. Prefer aggregates (count, min, max, ORDER BY … LIMIT) to "
         "many rows.",
-        arguments=RunQuery,
+        arguments=calls.RunQuery,
         run=querytools.query,
         output={"columns": "array", "rows": "array", "row_count": "integer", "truncated": "boolean"},
     ),
     _SAVED: Tool(
         title="Run a saved query",
         description="Run a query that people have saved under a name, with values for its parameters. Without a name: list them.",
-        arguments=RunSavedQuery,
+        arguments=calls.RunSavedQuery,
         run=querytools.run_saved_query,
         output={},
     ),
     "preview_write": Tool(
         title="Preview a write",
         description="Show what a script of SQL would change, and whether Flink would restore the result. Writes nothing.",
-        arguments=PreviewWrite,
+        arguments=calls.PreviewWrite,
         run=preview_write,
         output={"database": "string", "statements": "array", "rows": "integer"},
     ),
@@ -201,7 +188,7 @@ class ResourcePage:
     following: str | None
 
 
-async def listed_resources(call: Call, cursor: str | None) -> ResourcePage:
+async def listed_resources(call: calls.Call, cursor: str | None) -> ResourcePage:
     """Return the databases that the caller sees and that can be read, from a place on.
 
     Args:
@@ -226,7 +213,7 @@ async def listed_resources(call: Call, cursor: str | None) -> ResourcePage:
     return ResourcePage(resources=shown, following=names[end] if end < len(names) else None)
 
 
-async def read_resource(call: Call, address: str) -> ToolResult:
+async def read_resource(call: calls.Call, address: str) -> ToolResult:
     """Return what a resource says; an error of what was asked is a result, too.
 
     Raises:

@@ -42,18 +42,10 @@ from service.base.errors import (
     QueryError,
     QuerySyntaxError,
 )
+from service.query.sql import schemas
 from service.query.sql.names import quoting_hint
 from service.query.sql.plan import ALLOWED_STATEMENTS, QUERY_WORDS, Plan, not_a_query, refusal_of
 from service.query.sql.resolver import RememberedQueries, RememberedQuery, Resolver, SystemTables
-from service.query.sql.schemas import (
-    CATALOG,
-    COLUMNS,
-    FLINK,
-    STATE_CATALOG,
-    Owner,
-    definition_of,
-    facts_of,
-)
 from service.query.sql.short import short_plan
 from service.query.sql.text import (
     DIALECT,
@@ -218,10 +210,10 @@ class _Planner:
         listed += text_constant(database.name)
         return self._own(self._listed(listed, "name", self._resolver.upstream_tables(database), like))
 
-    def _database_called(self, tokens: Sequence[Token]) -> Owner:
+    def _database_called(self, tokens: Sequence[Token]) -> schemas.Owner:
         """Return the database that the tokens name, with its catalog or without."""
         parts = [token.text for token in tokens if token.text != "."]
-        if parts[0].casefold() == CATALOG and len(parts) == 2:
+        if parts[0].casefold() == schemas.CATALOG and len(parts) == 2:
             parts = parts[1:]
         if len(parts) > 1:
             raise QuerySyntaxError("expected the name of a database", position=self._position(tokens[0]))
@@ -239,14 +231,14 @@ class _Planner:
         found = self._database_called(tokens)
         rows = ", ".join(
             f"({text_constant(name)}, {'NULL' if value is None else text_constant(value)})"
-            for name, value in facts_of(found)
+            for name, value in schemas.facts_of(found)
         )
-        return self._own(f"SELECT * FROM (VALUES {rows}) AS facts({', '.join(COLUMNS)})")
+        return self._own(f"SELECT * FROM (VALUES {rows}) AS facts({', '.join(schemas.COLUMNS)})")
 
     def _show_create(self, token: Token) -> Plan:
         (reference,) = self._about_table(token, "").tables
         database = None if reference.database is None else reference.database.name
-        definition = text_constant(definition_of(reference.table, database))
+        definition = text_constant(schemas.definition_of(reference.table, database))
         return replace(self._own(f"SELECT {definition} AS sql"), is_definition=True)
 
     def _about(self, tokens: Sequence[Token], prefix: str) -> Plan:
@@ -297,7 +289,7 @@ _LIKE = (TokenType.LIKE, TokenType.ILIKE)
 _REMEMBERED = RememberedQueries()
 
 
-_CATALOGS = (CATALOG, STATE_CATALOG)
+_CATALOGS = (schemas.CATALOG, schemas.STATE_CATALOG)
 _DONE = "SELECT 'OK' AS result"
 _MODULES = ("state", "core")
 
@@ -435,12 +427,12 @@ def planned(
     if dialect not in _TRANSLATIONS:
         known = " or ".join(repr(name) for name in _TRANSLATIONS)
         raise InvalidRequestError(f"expected the dialect {known}, found {dialect!r}")
-    if compat not in ("", FLINK):
-        raise InvalidRequestError(f"expected the compat {FLINK!r} or none, found {compat!r}")
+    if compat not in ("", schemas.FLINK):
+        raise InvalidRequestError(f"expected the compat {schemas.FLINK!r} or none, found {compat!r}")
     check_length(sql, max_sql_bytes)
     sql = with_double_quotes(sql)
     notes: tuple[str, ...] = ()
-    if dialect == FLINK:
+    if dialect == schemas.FLINK:
         script = script_of(sql)
         sql, schema, notes = script.query, script.database or schema, script.notes
     try:
@@ -510,5 +502,5 @@ def _relocate(error: QueryError, translated: str, sql: str) -> None:
 _TRANSLATIONS: dict[str, Callable[[str, Mapping[str, str]], str]] = {
     DIALECT: lambda sql, _: sql,
     TRINO: _from_trino,
-    FLINK: _from_flink,
+    schemas.FLINK: _from_flink,
 }

@@ -22,17 +22,7 @@ from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.base.errors import QueryKilledError, ResultGoneError
-from service.doors.http.api.answers import (
-    ANSWERS,
-    JSON,
-    DatabaseBody,
-    Milliseconds,
-    QueryAnswer,
-    UnreadFileBody,
-    accepted_format,
-    answer,
-    max_rows_of,
-)
+from service.doors.http.api import answers
 from service.doors.http.api.state import Asking, Everybody, ServiceState, State, check_operator, client_of
 from service.doors.http.auth.gate import Caller
 from service.doors.http.errors import EXPECTED, FAILURES, ErrorBody, on_error
@@ -103,7 +93,7 @@ class QueryBody(BaseModel):
             sql,
             written=self.sql,
             engine=self.engine,
-            max_rows=max_rows_of(self.max_rows, wanted, client.served.settings),
+            max_rows=answers.max_rows_of(self.max_rows, wanted, client.served.settings),
             max_bytes=self.max_bytes,
             timeout_s=self.timeout_s,
             dialect=self.dialect if "dialect" in self.model_fields_set else dialect_of(self.compat),
@@ -123,7 +113,7 @@ def dialect_of(compat: str | None) -> str:
 router = APIRouter(prefix="/api", tags=["query"], responses=FAILURES)
 
 
-@router.post("/query", response_model=QueryAnswer, responses=ANSWERS)
+@router.post("/query", response_model=answers.QueryAnswer, responses=answers.ANSWERS)
 async def query(
     body: QueryBody,
     request: Request,
@@ -132,14 +122,14 @@ async def query(
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Run a query and return its rows."""
-    return await _answered(body, request, service, client, accepted_format(accept))
+    return await _answered(body, request, service, client, answers.accepted_format(accept))
 
 
 async def _answered(
     body: QueryBody, request: Request, service: ServiceState, client: Client, wanted: Format
 ) -> Response:
     started = await service.starts.run(partial(service.queries.start, body.request_of(client, wanted)))
-    return await answer(request, service, started, wanted)
+    return await answers.answer(request, service, started, wanted)
 
 
 class PlainQueries:
@@ -167,7 +157,7 @@ class PlainQueries:
         service: ServiceState = request.app.state.service
         response: Response
         try:
-            response = await _answered(body, request, service, client_of(request), JSON)
+            response = await _answered(body, request, service, client_of(request), answers.JSON)
         except EXPECTED as error:
             response = await on_error(request, error)
         await response(scope, receive, send)
@@ -196,7 +186,7 @@ def _replayed(content: bytes, receive: Receive) -> Receive:
 
 
 _PATH = "/api/query"
-_PLAIN = frozenset({"*/*", JSON.media_type})
+_PLAIN = frozenset({"*/*", answers.JSON.media_type})
 
 
 _QUERIES = "/queries"
@@ -227,14 +217,16 @@ class QueryStatus(BaseModel):
     engine: str
     engine_reason: str
     created: float = Field(description="seconds since 1970")
-    queued_ms: Milliseconds
-    elapsed_ms: Milliseconds
+    queued_ms: answers.Milliseconds
+    elapsed_ms: answers.Milliseconds
     row_count: int = Field(description="rows of the answer so far")
     progress: ProgressBody
-    databases: list[DatabaseBody] = Field(
+    databases: list[answers.DatabaseBody] = Field(
         validation_alias="origins", description="savepoints that the query reads"
     )
-    incomplete: list[UnreadFileBody] = Field(description="files that the answer lacks, with `allow_partial`")
+    incomplete: list[answers.UnreadFileBody] = Field(
+        description="files that the answer lacks, with `allow_partial`"
+    )
     warnings: list[str] = Field(
         description="what the service assumed, such as the database of tables without one, and which savepoints `latest` skipped"
     )
@@ -259,7 +251,7 @@ async def start_query(
     accept: Annotated[str | None, Header()] = None,
 ) -> QueryRecord:
     """Start a query. `Accept` names the format of the result: without `max_rows`, JSON has fewer rows than other formats."""
-    query_request = body.request_of(client, accepted_format(accept))
+    query_request = body.request_of(client, answers.accepted_format(accept))
     query = await to_thread.run_sync(service.queries.start, query_request)
     response.headers["Location"] = f"{router.prefix}{_QUERIES}/{query.id}"
     return query.record
@@ -285,7 +277,7 @@ def describe_query(query_id: str, service: State, caller: Caller) -> QueryRecord
     return service.queries.record(query_id, caller)
 
 
-@router.get(_QUERIES + "/{query_id}/result", response_model=QueryAnswer, responses=ANSWERS)
+@router.get(_QUERIES + "/{query_id}/result", response_model=answers.QueryAnswer, responses=answers.ANSWERS)
 async def query_result(
     query_id: str,
     request: Request,
@@ -294,13 +286,13 @@ async def query_result(
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Return the rows of a query, as soon as the first rows are ready. Rows can be read once."""
-    wanted = JSON if accept is None else accepted_format(accept)
+    wanted = answers.JSON if accept is None else answers.accepted_format(accept)
     # From here on no other request can read the same rows.
     query = service.queries.take(query_id, caller)
     if query is None:
         error = service.queries.record(query_id, caller).error
         raise error or ResultGoneError("the result was already read, or dropped because no client read it")
-    return await answer(request, service, query, wanted)
+    return await answers.answer(request, service, query, wanted)
 
 
 @router.delete(_QUERIES + "/{query_id}", status_code=HTTP_204_NO_CONTENT)

@@ -42,15 +42,8 @@ from service.base.errors import (
 )
 from service.base.settings import InvalidSettingError, Settings
 from service.query.encode.formats import decoded, decoded_schema
+from service.query.engines.duckdb import guard
 from service.query.engines.duckdb.errors import statement_error_of
-from service.query.engines.duckdb.guard import (
-    answer_schema,
-    as_they_are,
-    check_statement,
-    is_meant,
-    reads_to_the_end,
-    unchanged_columns,
-)
 from service.query.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.query.engines.engine import Engine, Execution, Progress
 from service.query.engines.parallel import SplitCount, read_splits
@@ -264,8 +257,10 @@ class DuckDBExecution(Execution):
             self._files = self._opened_files(cached)
             session = self._taken(SessionKey(f"{self._plan.prefix} {sql}", tables, frozenset(self._files)))
             if session.relation is None:
-                session.is_as_planned = check_statement(self._plan, session.connection)
-                session.unchanged = self._unchanged_columns(session.connection)
+                session.is_as_planned = guard.check_statement(self._plan, session.connection)
+                columns = guard.unchanged_columns(self._plan)
+                is_answer = columns is not None and guard.is_meant(self._plan, session.connection)
+                session.unchanged = columns if is_answer else None
             if not session.is_as_planned:
                 self._plan = self._plan.with_all_rows()
             session.attach(self._plan.tables, self, self._files)
@@ -292,7 +287,7 @@ class DuckDBExecution(Execution):
             if (reference.database is not None or isinstance(reference.table, PlannedTable))
             and reference.scan.cached is not None
         }
-        if not found or not reads_to_the_end(plan) or unchanged_columns(plan) is not None:
+        if not found or not guard.reads_to_the_end(plan) or guard.unchanged_columns(plan) is not None:
             return {}
         from service.query.engines.duckdb.cached import (
             is_read_alike,  # heavy, and many processes read no cache
@@ -415,17 +410,12 @@ class DuckDBExecution(Execution):
             if batch.num_rows:
                 return batch
 
-    def _unchanged_columns(self, connection: duckdb.DuckDBPyConnection) -> list[str] | None:
-        """Return the columns of the scan that are the answer; None if DuckDB must compute it."""
-        columns = unchanged_columns(self._plan)
-        return columns if columns is not None and is_meant(self._plan, connection) else None
-
     def _unchanged(self, columns: list[str] | None) -> pa.RecordBatchReader | None:
         """Return the rows of the scan if they are those of the statement; None if DuckDB must compute them."""
         if columns is None:
             return None
         (reference,) = self._plan.tables
-        schema = answer_schema(reference, columns, [column.name for column in self.columns])
+        schema = guard.answer_schema(reference, columns, [column.name for column in self.columns])
         with self._scan_errors():
             scan = self.scan(reference, list(dict.fromkeys(columns)), None)
         self._unread = self._as_they_are(scan, columns, schema)
@@ -436,7 +426,7 @@ class DuckDBExecution(Execution):
         # For `_unchanged`: Python 3.13 closes a generator that never ran without releasing its arguments.
         yield
         with self._scan_errors():
-            yield from as_they_are(self.batches_of(scan), columns, schema)
+            yield from guard.as_they_are(self.batches_of(scan), columns, schema)
 
     @contextlib.contextmanager
     def _scan_errors(self) -> Iterator[None]:

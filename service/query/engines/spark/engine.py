@@ -43,21 +43,8 @@ from service.base.settings import Settings
 from service.query.encode.formats import Column
 from service.query.engines.duckdb.guard import is_meant
 from service.query.engines.engine import Cluster, Engine, Execution, Progress
+from service.query.engines.spark import executors
 from service.query.engines.spark.connect import ConnectSessions
-from service.query.engines.spark.executors import (
-    KnownTable,
-    ScannedTable,
-    SparkTable,
-    SparkWork,
-    be_parallel,
-    gathered,
-    is_scanned,
-    missing_module,
-    rows_of_files,
-    spark_error_of,
-    without_rows,
-    written,
-)
 from service.query.engines.spark.expressions.aggregates import AVERAGE
 from service.query.engines.spark.jvm import JvmSessions
 from service.query.engines.spark.sessions import Sessions, SparkSettings, spark_settings
@@ -125,7 +112,7 @@ class SparkEngine(Engine):
 
     def work(self, parcels: Sequence[bytes], source: SavepointReference) -> list[bytes]:
         """Implement `Engine.work`: a task of Spark for each parcel."""
-        return SparkWork(self._sessions, parcels, source).answers()
+        return executors.SparkWork(self._sessions, parcels, source).answers()
 
     def close(self) -> None:
         """Implement `Engine.close`."""
@@ -156,7 +143,7 @@ def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
             reference.name: f"savepoint_table_{number}"
             for number, reference in enumerate(plan.tables, start=1)
         },
-        [reference.name for reference in plan.tables if is_scanned(reference)],
+        [reference.name for reference in plan.tables if executors.is_scanned(reference)],
         in_part=in_part,
     )
     # Spark's text is made from sqlglot's tree, DuckDB runs the user's own.
@@ -278,7 +265,7 @@ class SparkExecution(Execution):
 
     def _bind(self) -> None:
         """Bind the statement on DuckDB over tables without rows: names and types of the answer."""
-        tables = tuple(map(without_rows, self._plan.tables))
+        tables = tuple(map(executors.without_rows, self._plan.tables))
         execution = self._duckdb.execution(replace(self._plan, tables=tables))
         with contextlib.closing(execution):
             self._schema = execution.open().schema
@@ -312,21 +299,23 @@ class SparkExecution(Execution):
                 return self._answer(self._frame(session, tables, query))
         except Exception as error:
             # The first query finds out whether the executors' Python has DuckDB; it is repeated without.
-            if not (query.partials or query.computed) or missing_module(str(error)) != "duckdb":
+            if not (query.partials or query.computed) or executors.missing_module(str(error)) != "duckdb":
                 raise
         self._sessions.has_duckdb = False
         return self._read(self._translation())
 
-    def _table(self, reference: TableReference, query: SparkQuery) -> SparkTable:
+    def _table(self, reference: TableReference, query: SparkQuery) -> executors.SparkTable:
         columns, partial = query.columns[reference.name], query.partials.get(reference.name)
-        if is_scanned(reference):
-            return ScannedTable.of(reference, columns, partial, self._sessions.parallelism)
-        return KnownTable(reference, columns)
+        if executors.is_scanned(reference):
+            return executors.ScannedTable.of(reference, columns, partial, self._sessions.parallelism)
+        return executors.KnownTable(reference, columns)
 
-    def _frame(self, session: SparkSession, tables: Sequence[SparkTable], query: SparkQuery) -> DataFrame:
+    def _frame(
+        self, session: SparkSession, tables: Sequence[executors.SparkTable], query: SparkQuery
+    ) -> DataFrame:
         for number, table in enumerate(tables, start=1):
             table.frame(session).createOrReplaceTempView(f"savepoint_table_{number}")
-        be_parallel(session, tables)
+        executors.be_parallel(session, tables)
         if query.has_average:
             from service.spark.average import register
 
@@ -334,12 +323,12 @@ class SparkExecution(Execution):
         return session.sql(f"EXPLAIN FORMATTED {query.sql}" if self._plan.prefix else query.sql)
 
     def _merged(
-        self, session: SparkSession, tables: Sequence[SparkTable], merged: exp.Query
+        self, session: SparkSession, tables: Sequence[executors.SparkTable], merged: exp.Query
     ) -> pa.RecordBatchReader:
         """Return the answer that DuckDB merges from the results of the tasks, as it is read."""
         from service.spark.splits import answers
 
-        frame = gathered(session, tables)
+        frame = executors.gathered(session, tables)
         if self._plan.prefix:
             frame.createOrReplaceTempView("savepoint_answers")
             frame = session.sql("EXPLAIN FORMATTED TABLE savepoint_answers")
@@ -359,12 +348,12 @@ class SparkExecution(Execution):
         return self._export is not None and self._max_rows is None and not self._plan.prefix
 
     def _computed(
-        self, session: SparkSession, tables: Sequence[SparkTable], sql: str
+        self, session: SparkSession, tables: Sequence[executors.SparkTable], sql: str
     ) -> pa.RecordBatchReader:
         """Return the answer that DuckDB computes on executors, row by row of the only table."""
         (table,) = tables
-        assert isinstance(table, ScannedTable)
-        be_parallel(session, tables)
+        assert isinstance(table, executors.ScannedTable)
+        executors.be_parallel(session, tables)
         return self._written(lambda folder: table.written(session, sql, self._schema, folder))
 
     def _written(self, files: Callable[[str], DataFrame]) -> pa.RecordBatchReader:
@@ -376,7 +365,7 @@ class SparkExecution(Execution):
         assert self._export is not None
         self._export.mkdir(parents=True, exist_ok=True)
         found = files(str(self._export)).toArrow()
-        return self._conformed(rows_of_files(self._export, found.column("file").to_pylist()))
+        return self._conformed(executors.rows_of_files(self._export, found.column("file").to_pylist()))
 
     def _answer(self, frame: DataFrame) -> pa.RecordBatchReader:
         if self._plan.prefix:
@@ -388,7 +377,7 @@ class SparkExecution(Execution):
         if self._max_rows is not None and self._max_rows <= _MOST_COLLECTED_ROWS:
             return self._conformed(frame.toArrow().to_batches(_BATCH_ROWS))
         if self._export is not None:
-            return self._written(lambda folder: written(frame, folder))
+            return self._written(lambda folder: executors.written(frame, folder))
         # Without a shared folder all rows come through the driver's memory, so there is a limit.
         rows = frame.limit(_MOST_COLLECTED_ROWS + 1).toArrow()
         if rows.num_rows > _MOST_COLLECTED_ROWS:
@@ -423,7 +412,7 @@ class SparkExecution(Execution):
         return pa.RecordBatchReader.from_batches(self._schema, made())
 
     def _translated(self, error: Exception) -> QueryError:
-        failure = spark_error_of(str(error))
+        failure = executors.spark_error_of(str(error))
         if isinstance(failure, EngineUnavailableError):
             self._sessions.forget()
         return failure

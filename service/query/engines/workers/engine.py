@@ -23,16 +23,7 @@ from service.base.errors import (
 from service.base.settings import Settings
 from service.query.engines.engine import Engine, Execution, Progress, ScanWork
 from service.query.engines.registry import local_engine
-from service.query.engines.workers.channel import (
-    Answer,
-    ChannelClosedError,
-    End,
-    Frame,
-    columns_of,
-    progress_of,
-    stream_of,
-    task_content,
-)
+from service.query.engines.workers import channel
 from service.query.engines.workers.forks import WorkerProcess
 from service.query.engines.workers.pool import (
     WorkerPool,
@@ -84,10 +75,10 @@ class WorkerEngine(Engine):
     def execution(self, plan: Plan, max_rows: int | None = None) -> WorkerExecution:
         """Implement `Engine.execution`; the worker computes rows as they are read, so it needs no `max_rows`."""
         return WorkerExecution(
-            lambda: task_content(plan),
+            lambda: channel.task_content(plan),
             self.pool,
             is_lookup=is_lookup(plan),
-            with_all_rows=lambda: task_content(plan.with_all_rows()),
+            with_all_rows=lambda: channel.task_content(plan.with_all_rows()),
         )
 
     def reading(self, work: ScanWork) -> WorkerReading:
@@ -142,7 +133,7 @@ class WorkerExecution(Execution):
             if self._with_all_rows is None:
                 raise
             content = self._opened(self._with_all_rows)
-        return pa.RecordBatchReader.from_batches(stream_of(content).schema, self._batches())
+        return pa.RecordBatchReader.from_batches(channel.stream_of(content).schema, self._batches())
 
     def _opened(self, content: Callable[[], bytes]) -> bytearray:
         """Start a task, and return the content of its first BATCH."""
@@ -166,8 +157,8 @@ class WorkerExecution(Execution):
             if monotonic() - self._cancelled > _PATIENCE_S:
                 worker.kill()
                 return
-            with suppress(ChannelClosedError):
-                worker.channel.send(Frame.CANCEL)
+            with suppress(channel.ChannelClosedError):
+                worker.channel.send(channel.Frame.CANCEL)
 
     def close(self) -> None:
         """Implement `Execution.close`."""
@@ -183,11 +174,11 @@ class WorkerExecution(Execution):
     def _start(self, task: bytes) -> None:
         """Send the task to a worker, to another one if the worker has died while it waited."""
         for tries_left in reversed(range(_TRIES)):
-            worker = self._sent(Frame.RUN, task)
+            worker = self._sent(channel.Frame.RUN, task)
             # Only the first PROGRESS shows that the worker is alive and has the task.
             try:
                 worker.channel.receive()
-            except ChannelClosedError:
+            except channel.ChannelClosedError:
                 error = self._lost(worker)
                 if self._failure is not None or not tries_left:
                     raise error from None
@@ -195,7 +186,7 @@ class WorkerExecution(Execution):
                 self.has_begun = True
                 return
 
-    def _sent(self, frame: Frame, task: bytes) -> WorkerProcess:
+    def _sent(self, frame: channel.Frame, task: bytes) -> WorkerProcess:
         """Return a worker that was sent the task; it may have died before."""
         # The first one may have to compile the decoder, and a cancel must not wait for that.
         while not self._pool.has_started(_LOOK_AGAIN_S):
@@ -207,7 +198,7 @@ class WorkerExecution(Execution):
                 self._pool.give_back(worker)
                 raise self._failure
             self._worker = worker
-            with suppress(ChannelClosedError):
+            with suppress(channel.ChannelClosedError):
                 worker.channel.send(frame, task)
         return worker
 
@@ -215,7 +206,7 @@ class WorkerExecution(Execution):
         while self._worker is not None:
             content = self._next()
             if content is not None:
-                yield stream_of(content).read_next_batch()
+                yield channel.stream_of(content).read_next_batch()
 
     def _next(self) -> bytearray | None:
         """Return the content of the next frame if it is a BATCH; handle another frame and return None.
@@ -227,27 +218,27 @@ class WorkerExecution(Execution):
         assert worker is not None
         try:
             frame, content = worker.channel.receive()
-        except ChannelClosedError as error:
+        except channel.ChannelClosedError as error:
             raise self._lost(worker) from error
         return self._noted(worker, frame, content)
 
-    def _noted(self, worker: WorkerProcess, frame: Frame, content: bytearray) -> bytearray | None:
+    def _noted(self, worker: WorkerProcess, frame: channel.Frame, content: bytearray) -> bytearray | None:
         """Return the content of a BATCH; note that of another frame, and return None.
 
         Raises:
             QueryError: the query failed.
         """
-        if frame is Frame.BATCH:
+        if frame is channel.Frame.BATCH:
             return content
-        if frame is Frame.COLUMNS:
-            self.columns = columns_of(content)
-        elif frame is Frame.PROGRESS:
-            self.progress = progress_of(content)
+        if frame is channel.Frame.COLUMNS:
+            self.columns = channel.columns_of(content)
+        elif frame is channel.Frame.PROGRESS:
+            self.progress = channel.progress_of(content)
         else:
-            self._ended(worker, End.of(content))
+            self._ended(worker, channel.End.of(content))
         return None
 
-    def _ended(self, worker: WorkerProcess, end: End) -> None:
+    def _ended(self, worker: WorkerProcess, end: channel.End) -> None:
         with self._lock:
             self._worker = None
         worker.channel.set_timeout(None)
@@ -283,7 +274,7 @@ class WorkerReading(WorkerExecution):
         self._places = places
         self._has_place = False
         self._has_heard = False
-        self._answer: Answer | None = None
+        self._answer: channel.Answer | None = None
 
     def begin(self, timeout_s: float) -> bool:
         """Implement `Execution.begin`."""
@@ -307,10 +298,10 @@ class WorkerReading(WorkerExecution):
         if not self._has_heard:
             self._hear()
         if self._answer is not None:
-            return stream_of(self._answer.rows)
+            return channel.stream_of(self._answer.rows)
         while (found := self._next()) is None:
             pass
-        return pa.RecordBatchReader.from_batches(stream_of(found).schema, self._batches())
+        return pa.RecordBatchReader.from_batches(channel.stream_of(found).schema, self._batches())
 
     def close(self) -> None:
         """Implement `Execution.close`."""
@@ -320,7 +311,7 @@ class WorkerReading(WorkerExecution):
     def _begin(self) -> None:
         """Send the task."""
         try:
-            self._sent(Frame.READ, self._content())
+            self._sent(channel.Frame.READ, self._content())
         except BaseException:
             self._leave_place()
             raise
@@ -332,7 +323,7 @@ class WorkerReading(WorkerExecution):
         assert worker is not None
         try:
             frame, content = worker.channel.receive()
-        except ChannelClosedError as error:
+        except channel.ChannelClosedError as error:
             raise self._lost(worker) from error
         finally:
             self._leave_place()
@@ -344,10 +335,10 @@ class WorkerReading(WorkerExecution):
             self._has_place = False
             self._places.release()
 
-    def _noted(self, worker: WorkerProcess, frame: Frame, content: bytearray) -> bytearray | None:
-        if frame is not Frame.ANSWER:
+    def _noted(self, worker: WorkerProcess, frame: channel.Frame, content: bytearray) -> bytearray | None:
+        if frame is not channel.Frame.ANSWER:
             return super()._noted(worker, frame, content)
-        self._answer = answer = Answer.of(content)
+        self._answer = answer = channel.Answer.of(content)
         self.columns, self.progress = answer.columns, answer.progress
-        self._ended(worker, End(is_worn=answer.is_worn))
+        self._ended(worker, channel.End(is_worn=answer.is_worn))
         return None
