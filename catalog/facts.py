@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 import readers
+from catalog.table import Failed
 from readers import Operator, OperatorState, ReaderError, Savepoint, Serializer, State, StateObject, schema_of
 
 STATE_META = schema_of(
@@ -143,9 +144,7 @@ def damaged_files(savepoint: Savepoint) -> tuple[list[ReaderError], int]:
     return savepoint.location.damaged(ordered), len(ordered)
 
 
-def source_offset_rows(
-    savepoint: Savepoint, uids: Mapping[str, str], failed: Callable[[ReaderError], None]
-) -> pa.RecordBatch:
+def source_offset_rows(savepoint: Savepoint, uids: Mapping[str, str], failed: Failed) -> pa.RecordBatch:
     """Return a row for each split or partition of a source; reads the state of all sources.
 
     Args:

@@ -55,10 +55,12 @@ from uuid import UUID
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import readers
 from catalog.database import Database
 from catalog.errors import NotAKeyError
+from catalog.scan import Predicate
 from catalog.statetables import StatesTable, timer_service_of
 from catalog.table import Table
 from readers import ROW_KIND, ReaderError, State, conform, json_text, sql_type
@@ -554,6 +556,37 @@ class KeyedState:
         if pa.types.is_string(self.column_type) and not pa.types.is_string(self.key_type):
             return pa.array([key.json])
         return conform(key.array, self.column_type)
+
+    @property
+    def predicate(self) -> Predicate:
+        """The condition that the rows of the state meet."""
+        return Predicate({name: (value,) for name, value in self.facts.items()})
+
+    def rows_of(
+        self, key: Key, table: Table, is_key: Callable[[pa.Array], pa.Array]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a key, without SQL.
+
+        Args:
+            key: the key.
+            table: the table of the state, or one with rows about it.
+            is_key: tells by the keys of rows which of them have the key: Arrow cannot compare nested values.
+
+        Raises:
+            ReaderError: the savepoint cannot be read.
+        """
+        predicate = self.predicate
+        if table.schema.field(_KEY).type.equals(self.key_type) and key.value is not None:
+            predicate = predicate.and_(_KEY, (key.value,))
+        scan = table.scan(table.schema.names, predicate)
+        for split in scan.splits:
+            for batch in scan.read(split):
+                kept = is_key(batch.column(_KEY))
+                for name, value in self.facts.items():
+                    kept = pc.and_(kept, pc.equal(batch.column(name), value))
+                rows = batch.filter(kept)
+                if rows.num_rows:
+                    yield rows
 
 
 def keyed_states(database: Database) -> Iterator[KeyedState]:

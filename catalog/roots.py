@@ -20,9 +20,9 @@ files below it: a request lists a thousand files, which is fewer requests than o
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -76,6 +76,7 @@ _MAX_PROBES = 64
 _MAGIC = MAGIC.to_bytes(4, "big")
 # From so many savepoints in a folder on, one listing of all files below it takes fewer requests than one for each.
 _MANY = 8
+_SAVEPOINT_NAME = re.compile("chk-|savepoint-")
 _NOTHING = "expected a savepoint or a folder of savepoints, found nothing"
 logger = logging.getLogger("savepointdb")
 _PATIENCE_S = 5.0  # for a root, while others have answered
@@ -113,7 +114,8 @@ def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Ite
             yield DiscoveredSavepoint(path=root, relative=(), modified_ns=system.modified_ns(metadata))
             return
         found = dict(_below(system, location))
-        if not found and not _is_folder(system, location):
+        # An object store knows a folder only by the files in it, but a bucket may be empty.
+        if not found and location.path != "/" and not system.is_directory(location):
             raise NotASavepointError(_NOTHING, path=str(location))
     else:
         bare = location.path if root.startswith("file:") else root
@@ -204,7 +206,7 @@ def _look(system: RemoteFileSystem, folder: Location) -> tuple[list[str], list[t
     single: list[tuple[tuple[str, ...], int]] = [
         ((name,), files[name]) for name in _single_files(system, folder, listing)
     ]
-    if len(folders) >= _MANY and all(map(_is_savepoint_name, folders)):
+    if len(folders) >= _MANY and all(map(_SAVEPOINT_NAME.match, folders)):
         below = _savepoints(system.below(folder, recursive=True))
         if below:
             return [], single + below
@@ -229,19 +231,9 @@ def _modified_ns(savepoint: Location) -> int:
         return 0
 
 
-def _is_folder(system: RemoteFileSystem, location: Location) -> bool:
-    """Return whether a folder exists."""
-    # An object store knows a folder only by the files in it, but a bucket may be empty.
-    return location.path == "/" or system.is_directory(location)
-
-
-def _is_savepoint_name(name: str) -> bool:
-    return fnmatch.fnmatchcase(name, "chk-*") or fnmatch.fnmatchcase(name, "savepoint-*")
-
-
 def _natural(name: str) -> tuple[str, int]:
     """Return a key that sorts `chk-9` before `chk-10`."""
-    if fnmatch.fnmatchcase(name, "chk-*") and name[4:].isdigit():
+    if name.startswith("chk-") and name[4:].isdigit():
         return "chk-", int(name[4:])
     return name, 0
 

@@ -29,9 +29,9 @@ from catalog.facts import (
 )
 from catalog.references import SavepointReference, unique_names, without_values
 from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
-from catalog.table import FactsTable, ReadFactsTable, Table, rows_from_above
+from catalog.table import FactsTable, Failed, ReadFactsTable, Table, rows_from_above
 from catalog.views import View, ViewTable, WideTable, view_of
-from readers import Operator, ReaderError, Savepoint, State, StateKind, is_keyed
+from readers import Operator, Savepoint, State, StateKind, is_keyed
 
 if TYPE_CHECKING:
     from catalog.masks.columns import ColumnNames
@@ -258,7 +258,7 @@ class SavepointTables:
             # A note may show bytes of the state.
             return rows if masks is None else _without(rows, "decode_note")
 
-        def source_offsets(failed: Callable[[ReaderError], None]) -> pa.RecordBatch:
+        def source_offsets(failed: Failed) -> pa.RecordBatch:
             self._read_ahead()
             if masks is None:
                 return source_offset_rows(savepoint, uids, failed)

@@ -149,7 +149,8 @@ class Table(ABC):
         raise NoSuchColumnError(name, self.schema.names, self.name)
 
 
-_Failed = Callable[[ReaderError], None]
+Failed = Callable[[ReaderError], None]
+"""Is told each error of what is left out."""
 
 
 class TableOwner(ABC):
@@ -220,7 +221,7 @@ class ReadFactsTable(FactsTable):
     """
 
     def __init__(
-        self, name: str, comment: str, schema: pa.Schema, read: Callable[[_Failed], pa.RecordBatch]
+        self, name: str, comment: str, schema: pa.Schema, read: Callable[[Failed], pa.RecordBatch]
     ) -> None:
         super().__init__(name, comment, schema, lambda: self._found[0])
         self._read = read

@@ -278,9 +278,8 @@ class UpstreamTables:
         folded = name.casefold()
         if folded == METADATA:
             return self._metadata_table()
-        meant = [
-            operator for operator in self._tables.savepoint.operators if self._may_mean(folded, operator)
-        ]
+        operators = self._tables.savepoint.operators
+        meant = [one for one in operators if folded.startswith(tuple(self._prefixes(one)))]
         for operator in meant:
             for prefix in self._prefixes(operator):
                 if folded.startswith(prefix):
@@ -291,9 +290,6 @@ class UpstreamTables:
             for handle in operator.unread:
                 raise handle.error
         return None
-
-    def _may_mean(self, folded: str, operator: Operator) -> bool:
-        return any(folded.startswith(prefix) for prefix in self._prefixes(operator))
 
     def _prefixes(self, operator: Operator) -> list[str]:
         uid = self._tables.uid_of(operator)

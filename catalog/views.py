@@ -195,10 +195,7 @@ def _view(schema: pa.Schema, name: str, describe: _Describe) -> View | None:
     every = [*keys, *described]
     # The fields of a row and the columns beside it may have one name: each of them gets its source as a tail.
     unique = unique_names((column.name, column.source) for column in every)
-    renamed = [
-        Column(name, column.type, column.source, column.path)
-        for name, column in zip(unique, every, strict=True)
-    ]
+    renamed = [replace(column, name=name) for name, column in zip(unique, every, strict=True)]
     return View(
         name=name, keys=tuple(renamed[: len(keys)]), columns=tuple(renamed[len(keys) :]), exploded=exploded
     )
@@ -251,7 +248,9 @@ def _counts(value: pa.DataType) -> Iterator[Column]:
 
 def _ranked(schema: pa.Schema) -> Iterator[Column] | None:
     columns = _row(schema)
-    return None if columns is None else (_renamed(column, "associations", "rank") for column in columns)
+    if columns is None:
+        return None
+    return (replace(one, name="rank") if one.name == "associations" else one for one in columns)
 
 
 def _interval(schema: pa.Schema) -> Iterator[Column] | None:
@@ -295,10 +294,6 @@ def _row_columns(row: pa.StructType, source: str, path: tuple[str, ...]) -> Iter
 
 def _fields(row: pa.StructType) -> Iterator[pa.Field]:
     return (field for field in row if field.name != ROW_KIND)
-
-
-def _renamed(column: Column, old: str, new: str) -> Column:
-    return Column(new, column.type, column.source, column.path) if column.name == old else column
 
 
 def _type(schema: pa.Schema, name: str) -> Any:

@@ -41,7 +41,7 @@ from catalog.references import (
 )
 from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import timer_service_of
-from catalog.table import Table
+from catalog.table import Failed, Table
 from readers import (
     KeySurvey,
     LargeKey,
@@ -178,9 +178,7 @@ class OperatorSplit(Split):
         return add
 
     @abstractmethod
-    def batches(
-        self, counter: ScanCounter, failed: Callable[[ReaderError], None]
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, counter: ScanCounter, failed: Failed) -> Iterator[pa.RecordBatch]:
         """Yield the rows with the wanted columns.
 
         Args:
@@ -353,9 +351,7 @@ class SizesTable(OperatorsTable):
 class SizesSplit(OperatorSplit):
     """The rows of `xray` of one operator."""
 
-    def batches(
-        self, counter: ScanCounter, failed: Callable[[ReaderError], None]
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, counter: ScanCounter, failed: Failed) -> Iterator[pa.RecordBatch]:
         operator = self.reference.operator()
         rows: list[dict[str, Any]] = []
         for row in self._rows(operator, counter, failed):
@@ -368,9 +364,7 @@ class SizesSplit(OperatorSplit):
     def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(rows, schema=XRAY).select(list(self.columns))
 
-    def _rows(
-        self, operator: Operator, counter: ScanCounter, failed: Callable[[ReaderError], None]
-    ) -> Iterator[dict[str, Any]]:
+    def _rows(self, operator: Operator, counter: ScanCounter, failed: Failed) -> Iterator[dict[str, Any]]:
         totals = [_StateTotals(state) for state in operator.states]
         selection = Selection(account=self.account(counter))
         for source, numbers in _sources(operator.states).values():
@@ -466,9 +460,7 @@ class StateOfOperatorSplit(OperatorSplit):
     number: int
     schema: ClassVar[pa.Schema]
 
-    def batches(
-        self, counter: ScanCounter, failed: Callable[[ReaderError], None]
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, counter: ScanCounter, failed: Failed) -> Iterator[pa.RecordBatch]:
         state = self.reference.operator().states[self.number]
         named = {**self.reference.values, "state_name": state.name, "state_kind": state.kind.value}
         selection = Selection(account=self.account(counter))
@@ -485,15 +477,11 @@ class StateOfOperatorSplit(OperatorSplit):
         return dict.fromkeys(name for name in hidden if name in self.schema.names)
 
     @abstractmethod
-    def rows(
-        self, state: State, selection: Selection, failed: Callable[[ReaderError], None]
-    ) -> Iterator[dict[str, Any]]:
+    def rows(self, state: State, selection: Selection, failed: Failed) -> Iterator[dict[str, Any]]:
         """Yield the rows of the state; for `failed` see `OperatorSplit.batches`."""
 
 
-def _surveyed(
-    state: State, selection: Selection, failed: Callable[[ReaderError], None]
-) -> tuple[KeySurvey, list[int]]:
+def _surveyed(state: State, selection: Selection, failed: Failed) -> tuple[KeySurvey, list[int]]:
     """Return the survey of a state, and the numbers of the parts that could be read."""
     found, read = KeySurvey(), []
     for number in range(len(state.parts)):
@@ -513,9 +501,7 @@ class KeysSplit(StateOfOperatorSplit):
 
     schema = XRAY_KEYS
 
-    def rows(
-        self, state: State, selection: Selection, failed: Callable[[ReaderError], None]
-    ) -> Iterator[dict[str, Any]]:
+    def rows(self, state: State, selection: Selection, failed: Failed) -> Iterator[dict[str, Any]]:
         found, read = _surveyed(state, selection, failed)
         # The times of updates take another pass, which decodes: it is made for those who ask.
         times = update_times(state, selection) if not set(_UPDATES).isdisjoint(self.columns) else None
@@ -538,9 +524,7 @@ class LargestSplit(StateOfOperatorSplit):
 
     schema = XRAY_LARGEST
 
-    def rows(
-        self, state: State, selection: Selection, failed: Callable[[ReaderError], None]
-    ) -> Iterator[dict[str, Any]]:
+    def rows(self, state: State, selection: Selection, failed: Failed) -> Iterator[dict[str, Any]]:
         found, _ = _surveyed(state, selection, failed)
         by_bytes = {_place(key): rank for rank, key in enumerate(found.by_bytes, 1)}
         by_entries = {_place(key): rank for rank, key in enumerate(found.by_entries, 1)}
@@ -589,9 +573,7 @@ class OrphansSplit(OperatorSplit):
     def wanted_key_groups(self) -> frozenset[int]:
         return self.key_groups
 
-    def batches(
-        self, counter: ScanCounter, failed: Callable[[ReaderError], None]
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, counter: ScanCounter, failed: Failed) -> Iterator[pa.RecordBatch]:
         states = self.reference.operator().states
         selection = Selection(key_groups=self.key_groups, account=self.account(counter))
         rows: list[dict[str, Any]] = []

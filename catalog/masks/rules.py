@@ -23,7 +23,7 @@ import hmac
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,7 +64,9 @@ class Rule(ABC):
 
     @property
     def text(self) -> str:
-        return self.name
+        """The rule as the file has it."""
+        arguments = ", ".join(str(getattr(self, one.name)) for one in fields(self))
+        return f"{self.name}({arguments})" if arguments else self.name
 
     def fits(self, data_type: pa.DataType) -> bool:
         """Return whether it can mask values of a type, which has no parts."""
@@ -100,10 +102,6 @@ class Constant(Rule):
     value: str
     name, is_per_value = "constant", False
 
-    @property
-    def text(self) -> str:
-        return f"constant({self.value})"
-
     def fits(self, data_type: pa.DataType) -> bool:
         return self._scalar(data_type) is not None
 
@@ -133,10 +131,6 @@ class Truncate(Rule):
     count: int
     name, types = "truncate", (pa.types.is_string, pa.types.is_binary)
 
-    @property
-    def text(self) -> str:
-        return f"truncate({self.count})"
-
     def masked(self, array: pa.Array, key: bytes) -> pa.Array:
         cut = pc.utf8_slice_codeunits if pa.types.is_string(array.type) else pc.binary_slice
         return cut(array, 0, self.count)
@@ -148,10 +142,6 @@ class BucketOfTime(Rule):
 
     unit: str
     name, types = "bucket", (pa.types.is_timestamp, pa.types.is_date)
-
-    @property
-    def text(self) -> str:
-        return f"bucket({self.unit})"
 
     def fits(self, data_type: pa.DataType) -> bool:
         # `super()` without arguments does not know the class that `slots` makes anew.
@@ -178,10 +168,6 @@ class BucketOfNumbers(Rule):
 
     step: int
     name, types = "bucket", (pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_decimal128)
-
-    @property
-    def text(self) -> str:
-        return f"bucket({self.step})"
 
     def masked(self, array: pa.Array, key: bytes) -> pa.Array:
         if pa.types.is_floating(array.type):

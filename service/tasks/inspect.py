@@ -54,7 +54,7 @@ class Inspected:
             "job": database.job.title,
             "lineage": database.lineage,
         }
-        return facts | {name: _json_rows(table) for name, table in self.tables.items()}
+        return facts | {name: json_rows(table) for name, table in self.tables.items()}
 
     def lines(self, width: int | None) -> Iterator[str]:
         """Yield it as lines for people."""
@@ -188,7 +188,8 @@ def _time(made: datetime | None) -> str | None:
     return None if made is None else orjson.loads(orjson.dumps(made, option=orjson.OPT_UTC_Z))
 
 
-def _json_rows(table: pa.Table) -> list[dict[str, Any]]:
+def json_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a table as JSON has them."""
     texts: list[str] = json_text(table.to_struct_array().combine_chunks()).to_pylist()
     rows: list[dict[str, Any]] = orjson.loads(f"[{','.join(texts)}]")
     return rows

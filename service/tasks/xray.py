@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from catalog import Catalog, Database
-from readers import ReaderError, json_text
+from readers import ReaderError
 from service.query.encode import counted, dated, section_lines, size_text
 from service.query.running.request import sendable
+from service.tasks.inspect import json_rows
 from service.tasks.task import Context, Task, TaskRequest, option
 
 _ON_PAGE = 40  # states
@@ -59,10 +59,7 @@ class XrayOutcome:
     tables: Mapping[str, pa.Table]
     growth: Sequence[_Row]
 
-    @property
-    def exit_code(self) -> int:
-        """See `Outcome`."""
-        return 0
+    exit_code = 0
 
     def to_dict(self) -> dict[str, Any]:
         """See `Outcome`."""
@@ -73,7 +70,7 @@ class XrayOutcome:
             "checkpoint_id": self.checkpoint_id,
             "created_at": None if self.created_at is None else self.created_at.isoformat(),
         }
-        return facts | {name: _json_rows(table) for name, table in self.tables.items()}
+        return facts | {name: json_rows(table) for name, table in self.tables.items()}
 
     def lines(self, width: int | None) -> Iterator[str]:
         """See `Outcome`."""
@@ -215,12 +212,6 @@ class _Page:
         if len(growth) > 1:
             yield f"\ngrowth{_left_out(growth, _ON_PAGE)}"
             yield from section_lines(_table(growth[:_ON_PAGE]), _GROWTH, self._width)
-
-
-def _json_rows(table: pa.Table) -> list[_Row]:
-    texts: Sequence[str] = json_text(table.to_struct_array().combine_chunks()).to_pylist()
-    rows: list[_Row] = orjson.loads(f"[{','.join(texts)}]")
-    return rows
 
 
 def _of(tables: Mapping[str, pa.Table], name: str) -> list[_Row]:

@@ -23,7 +23,6 @@ from catalog import (
     Key,
     KeyedState,
     NotAKeyError,
-    Predicate,
     entries_of,
     keyed_states,
     shown_key,
@@ -236,26 +235,13 @@ def _asked(context: Context, database: Database, state: KeyedState, text: str) -
 def _scanned(_: Context, database: Database, state: KeyedState, text: str) -> StateRows:
     """Return the rows that a scan finds."""
     key = state.parse(text)
-    column = state.column_type
-    # Compared as text, because Arrow cannot compare nested values.
-    is_text = pa.types.is_string(column)
+    is_text = pa.types.is_string(state.column_type)
     shown = state.in_column(key)
     wanted = shown[0].as_py() if is_text else Key(shown).json
-    predicate = Predicate({name: (value,) for name, value in state.facts.items()})
-    if column.equals(state.key_type) and key.value is not None:
-        predicate = predicate.and_("key", (key.value,))
-    scan = state.table.scan(state.table.schema.names, predicate)
-    batches = []
-    for split in scan.splits:
-        for batch in scan.read(split):
-            keys = batch.column("key")
-            kept = pc.equal(keys if is_text else json_text(keys), wanted)
-            for name, value in state.facts.items():
-                kept = pc.and_(kept, pc.equal(batch.column(name), value))
-            rows = batch.filter(kept)
-            if rows.num_rows:
-                batches.append(_shown(rows))
-    return StateRows(database=database.name, state=state, batches=tuple(batches))
+    rows = state.rows_of(
+        key, state.table, lambda keys: pc.equal(keys if is_text else json_text(keys), wanted)
+    )
+    return StateRows(database=database.name, state=state, batches=tuple(map(_shown, rows)))
 
 
 def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -298,7 +284,7 @@ def _asked_example(context: Context, database: Database, state: KeyedState) -> s
 
 
 def _scanned_example(_: Context, database: Database, state: KeyedState) -> str | None:
-    scan = state.table.scan(["key"], Predicate({name: (value,) for name, value in state.facts.items()}))
+    scan = state.table.scan(["key"], state.predicate)
     for split in scan.splits:
         for batch in scan.read(split):
             keys = batch.column("key").drop_null()

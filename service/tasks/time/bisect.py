@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -168,11 +169,8 @@ def search_all(places: int, ask: Ask) -> Found:
     """Ask every place, from the oldest to the newest; the arguments are those of `search`."""
     answers = [ask(place) for place in range(places)]
     first = next((place for place, answer in enumerate(answers) if answer), None)
-    return Found(first=first, last=_last_false(answers[:first]))
-
-
-def _last_false(answers: Sequence[bool | None]) -> int | None:
-    return next((place for place in reversed(range(len(answers))) if answers[place] is False), None)
+    before = (place for place, answer in enumerate(answers[:first]) if answer is False)
+    return Found(first=first, last=max(before, default=None))
 
 
 class Reply(StrEnum):
@@ -189,6 +187,7 @@ class Question:
     """One checkpoint that was asked.
 
     Attributes:
+        place: of the checkpoint among those between which is searched, the oldest first.
         database: the checkpoint.
         checkpoint_id: the number that Flink gave it; None if it cannot be read.
         reply: what it replied.
@@ -196,8 +195,9 @@ class Question:
         rows: the first rows; None without an answer.
     """
 
+    place: int
     database: Database
-    checkpoint_id: int | None
+    checkpoint_id: int | None = None
     reply: Reply
     error: QueryError | None = None
     rows: FirstRows | None = None
@@ -237,20 +237,16 @@ class Bisection:
         """Those of them that stand between the last without a row and the first with one: each may be the first itself."""
         if self.first is None:
             return ()
-        places = {id(database): place for place, database in enumerate(self.databases)}
-        start = -1 if self.last is None else places[id(self.last.database)]
-        end = places[id(self.first.database)]
-        return tuple(one for one in self.unreadable if start < places[id(one.database)] < end)
+        start = -1 if self.last is None else self.last.place
+        return tuple(one for one in self.unreadable if start < one.place < self.first.place)
 
     @property
     def came_back(self) -> tuple[Question, ...]:
         """The checkpoints without a row behind the first with one; known only of those that were asked."""
         if self.first is None:
             return ()
-        places = {id(database): place for place, database in enumerate(self.databases)}
-        first = places[id(self.first.database)]
         good = (one for one in self.questions if one.reply in (Reply.NO_ROWS, Reply.NO_TABLE))
-        return tuple(one for one in good if places[id(one.database)] > first)
+        return tuple(one for one in good if one.place > self.first.place)
 
     @property
     def outcome(self) -> str:
@@ -328,32 +324,31 @@ class _Asking:
 
     def ask(self, place: int) -> bool | None:
         """Ask one checkpoint; return None if it cannot be asked."""
-        question = self._asked(self.databases[place])
+        question = self._asked(place, self.databases[place])
         self.questions[place] = question
         self.note(question_line(len(self.questions), question))
         return None if question.reply is Reply.UNREADABLE else question.reply is Reply.ROWS
 
-    def _asked(self, database: Database) -> Question:
+    def _asked(self, place: int, database: Database) -> Question:
+        answered = partial(Question, place=place, database=database)
         try:
             checkpoint_id = database.checkpoint_id
             rows = first_rows(
                 self.start, replace(self.request, schema=database.name), kept=ROWS_KEPT, counted=ROWS_KEPT
             )
         except ReaderError as error:
-            return Question(
-                database=database, checkpoint_id=None, reply=Reply.UNREADABLE, error=query_error_of(error)
-            )
+            return answered(reply=Reply.UNREADABLE, error=query_error_of(error))
         except SavepointError as error:
-            return Question(database=database, checkpoint_id=None, reply=Reply.UNREADABLE, error=error)
+            return answered(reply=Reply.UNREADABLE, error=error)
         except QueryError as error:
             if self.questions:
                 error.message = f"{database.name}: {error.message}"
             # Only a table that some checkpoint has is no mistake of the query.
             if not isinstance(error, TableNotFoundError) or not self._is_known(error):
                 raise
-            return Question(database=database, checkpoint_id=checkpoint_id, reply=Reply.NO_TABLE, error=error)
+            return answered(checkpoint_id=checkpoint_id, reply=Reply.NO_TABLE, error=error)
         reply = Reply.ROWS if rows.row_count else Reply.NO_ROWS
-        return Question(database=database, checkpoint_id=checkpoint_id, reply=reply, rows=rows)
+        return answered(checkpoint_id=checkpoint_id, reply=reply, rows=rows)
 
     def _is_known(self, error: TableNotFoundError) -> bool:
         """Return whether another checkpoint has all tables of the query."""

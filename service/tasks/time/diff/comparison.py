@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import Database, Key, KeyedState, NotAKeyError, Predicate, keyed_states
+from catalog import Database, Key, KeyedState, NotAKeyError, keyed_states
 from catalog.differences.summary import OffsetDifference, diff_facts
 from catalog.differences.table import diff_table
 from readers import conform, json_text
@@ -485,19 +485,8 @@ def compared_key(before: Database, after: Database, state: KeyedState, text: str
     except NotAKeyError:
         return
     table = diff_table(before, after, state.table.name)
-    column = table.schema.field("key").type
-    predicate = Predicate({name: (value,) for name, value in state.facts.items()})
-    if column.equals(state.key_type) and key.value is not None:
-        predicate = predicate.and_("key", (key.value,))
-    scan = table.scan(predicate=predicate)
-    for split in scan.splits:
-        for batch in scan.read(split):
-            kept = _is_key(batch.column("key"), key, state)
-            for name, value in state.facts.items():
-                kept = pc.and_(kept, pc.equal(batch.column(name), value))
-            rows = batch.filter(kept)
-            if rows.num_rows:
-                yield _answer(state, rows)
+    for rows in state.rows_of(key, table, lambda keys: _is_key(keys, key, state)):
+        yield _answer(state, rows)
 
 
 def _is_key(keys: pa.Array, key: Key, state: KeyedState) -> pa.Array:
