@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from catalog import errors
 from catalog.aliases import (
     LATEST,
     AnySchema,
@@ -22,14 +23,6 @@ from catalog.aliases import (
 )
 from catalog.cache.states import StateCache
 from catalog.database import Database
-from catalog.errors import (
-    AmbiguousDatabaseError,
-    AmbiguousJobError,
-    NoSuchDatabaseError,
-    NoSuchJobError,
-    NoSuchMaskError,
-    near_names,
-)
 from catalog.history import HISTORY, Histories, HistoryDatabase, Job, jobs_of
 from catalog.references import SEPARATOR, JobFacts, KnownFacts, Root
 from catalog.roots import (
@@ -157,9 +150,9 @@ class Catalog:
             or [job for job in jobs if job.is_called(folded)]
         )
         if len(found) > 1:
-            raise AmbiguousJobError(name, [job.name for job in found])
+            raise errors.AmbiguousJobError(name, [job.name for job in found])
         if not found:
-            raise NoSuchJobError(name, [word for job in jobs for word in (job.name, job.title)])
+            raise errors.NoSuchJobError(name, [word for job in jobs for word in (job.name, job.title)])
         return found[0]
 
     def learn(self, facts: JobFacts) -> None:
@@ -201,7 +194,7 @@ class Catalog:
 
     def _only_history(self, name: str, jobs: Sequence[Job]) -> Schema[HistoryDatabase] | None:
         if len(jobs) > 1:
-            raise AmbiguousDatabaseError(name, [job.history for job in jobs])
+            raise errors.AmbiguousDatabaseError(name, [job.history for job in jobs])
         return Schema(jobs[0].history, self.history(jobs[0])) if jobs else None
 
     # ---- names ----
@@ -223,7 +216,7 @@ class Catalog:
         others = wanted.keys() - {schema.name.casefold() for schema in listed}
         for folded in sorted(others):
             # A name that means nothing, or several databases, is no schema.
-            with contextlib.suppress(NoSuchDatabaseError, AmbiguousDatabaseError):
+            with contextlib.suppress(errors.NoSuchDatabaseError, errors.AmbiguousDatabaseError):
                 listed.append(replace(self.schema(folded), name=wanted[folded]))
         return listed
 
@@ -311,7 +304,7 @@ class Catalog:
             or self._history_of_titled(name.casefold())
         )
         if found is None:
-            raise NoSuchDatabaseError(name, near=self.near(name))
+            raise errors.NoSuchDatabaseError(name, near=self.near(name))
         return found
 
     def database_schema(self, name: str) -> DatabaseSchema:
@@ -323,31 +316,31 @@ class Catalog:
         """
         found = self._named(name) or self._alias(name.casefold())
         if found is None:
-            raise NoSuchDatabaseError(name, near=self.near(name))
+            raise errors.NoSuchDatabaseError(name, near=self.near(name))
         return found
 
     def _named(self, name: str) -> DatabaseSchema | None:
         found = self._source.find(name)
         if len(found) > 1:
-            raise AmbiguousDatabaseError(name, [one.name for one in found])
+            raise errors.AmbiguousDatabaseError(name, [one.name for one in found])
         return Schema(found[0].name, found[0]) if found else None
 
     def claims(self, name: str) -> bool:
         """Return whether a name in any case is that of a database, or kept for none, so that it can mean nothing else; opens none."""
         try:
             return bool(self._source.find(name))
-        except NoSuchDatabaseError:
+        except errors.NoSuchDatabaseError:
             return True
 
     def near(self, name: str) -> tuple[str, ...]:
         """Return the names most like this one; if there are none, those of databases whose last folder is like it."""
-        near = near_names(name, self.all_schema_names)
+        near = errors.near_names(name, self.all_schema_names)
         if near:
             return near
         last: dict[str, list[str]] = {}
         for one in self._source.under_roots():
             last.setdefault(one.tail[-1], []).append(one.database.name)
-        return tuple(found for folder in near_names(name, last) for found in last[folder])
+        return tuple(found for folder in errors.near_names(name, last) for found in last[folder])
 
     def _alias(self, folded: str) -> DatabaseSchema | None:
         """Return what an alias stands for: always the same if this catalog keeps its aliases."""
@@ -365,7 +358,7 @@ class Catalog:
             self._source.look_again()
             found = self._called(folded)
         if len(found) > 1:
-            raise AmbiguousDatabaseError(folded, [schema.database.name for schema in found])
+            raise errors.AmbiguousDatabaseError(folded, [schema.database.name for schema in found])
         return found[0] if found else None
 
     def _called(self, folded: str) -> list[DatabaseSchema]:
@@ -381,7 +374,7 @@ class Catalog:
         """
         default = self.default
         if default is None:
-            raise NoSuchDatabaseError("(default)", self.databases)
+            raise errors.NoSuchDatabaseError("(default)", self.databases)
         return default.table(name)
 
     def add(self, name: str, path: str) -> Database:
@@ -401,7 +394,7 @@ class Catalog:
             NoSuchMaskError: there are none, so that nothing may be shown to whom they are for.
         """
         if name not in self._masks:
-            raise NoSuchMaskError(name)
+            raise errors.NoSuchMaskError(name)
         return self._masks[name]
 
     def visible(self, sees: Callable[[str], bool], masks: Masks | None = None) -> Catalog:

@@ -11,20 +11,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from catalog import references
 from catalog.cache.files import ListedTable, listing_key, outline_key
 from catalog.cache.states import StateCache
-from catalog.references import (
-    NO_FACTS,
-    CheckpointFacts,
-    JobPlace,
-    KnownFacts,
-    SavepointReference,
-    folders_above,
-    is_gone,
-    job_place,
-    open_savepoint,
-    outline_of,
-)
 from catalog.scan import Predicate
 from catalog.table import Table, TableOwner
 from readers import ReaderError, operator_id_of
@@ -55,17 +44,17 @@ class Database(TableOwner):
     def __init__(
         self,
         name: str,
-        reference: SavepointReference,
+        reference: references.SavepointReference,
         uids: Iterable[str] = (),
         cache: StateCache | None = None,
         modified_ns: int = 0,
-        job: JobPlace | None = None,
-        facts: KnownFacts = NO_FACTS,
+        job: references.JobPlace | None = None,
+        facts: references.KnownFacts = references.NO_FACTS,
     ) -> None:
         self.name = name
         self.reference = reference
         self.modified_ns = modified_ns
-        self.job = job or job_place(name, (), reference.path)
+        self.job = job or references.job_place(name, (), reference.path)
         self._facts = facts
         self.cache = cache
         self._given_uids = {operator_id_of(uid): uid for uid in uids}
@@ -118,12 +107,12 @@ class Database(TableOwner):
         # While its tables are used it stays open, however many others the process opens.
         if known is not None and not known.savepoint.has_failed:
             return known.savepoint
-        return open_savepoint(self.reference)
+        return references.open_savepoint(self.reference)
 
     @property
     def is_gone(self) -> bool:
         """True if the savepoint was removed. Asks the storage also if it is open: Flink removes `_metadata` first."""
-        return is_gone(self.reference)
+        return references.is_gone(self.reference)
 
     @property
     def version(self) -> str | None:
@@ -160,10 +149,10 @@ class Database(TableOwner):
     @property
     def folder(self) -> str:
         """The last folder of its path, such as `chk-41`."""
-        return (folders_above(self.path) or (self.name,))[-1]
+        return (references.folders_above(self.path) or (self.name,))[-1]
 
     @property
-    def checkpoint_facts(self) -> CheckpointFacts | None:
+    def checkpoint_facts(self) -> references.CheckpointFacts | None:
         """What a cluster of Flink says of it; None if none does."""
         return self._facts.of_checkpoint(self.path)
 
@@ -254,7 +243,7 @@ class Database(TableOwner):
             return tuple(self._opened().all())
         self._listed, self._listed_uids = memory.read(key), uids
         if self._listed is None:
-            outline = outline_of(self.reference)
+            outline = references.outline_of(self.reference)
             common = None if outline is None else outline_key(outline, tuple(uids.items()))
             self._listed = None if common is None else memory.link(key, common)
         if self._listed is None:

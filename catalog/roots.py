@@ -30,23 +30,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from catalog import references
 from catalog.aliases import RootDatabase
 from catalog.cache.states import StateCache
 from catalog.database import Database
 from catalog.errors import DuplicateDatabaseError, InvalidDatabaseNameError, NoSuchDatabaseError
-from catalog.references import (
-    SEPARATOR,
-    JobPlace,
-    KnownFacts,
-    Root,
-    SavepointReference,
-    database_name,
-    folders_above,
-    is_free_name,
-    job_place,
-    labelled,
-    open_savepoint,
-)
 from readers import (
     DEFAULT_OPTIONS,
     MAGIC,
@@ -260,11 +248,11 @@ class OpeningOptions:
     jars: tuple[str, ...]
     cache: StateCache | None
     storage: StorageOptions
-    facts: KnownFacts
+    facts: references.KnownFacts
 
-    def reference(self, path: str) -> SavepointReference:
+    def reference(self, path: str) -> references.SavepointReference:
         """Return what opens the savepoint at a path."""
-        return SavepointReference(
+        return references.SavepointReference(
             path=path,
             roots=self.allowed_roots,
             path_map=self.path_map,
@@ -274,7 +262,9 @@ class OpeningOptions:
             options=self.storage,
         )
 
-    def database(self, name: str, reference: SavepointReference, modified_ns: int, job: JobPlace) -> Database:
+    def database(
+        self, name: str, reference: references.SavepointReference, modified_ns: int, job: references.JobPlace
+    ) -> Database:
         """Return a database of this name; opens nothing."""
         return Database(name, reference, self.uids, self.cache, modified_ns, job, self.facts)
 
@@ -282,7 +272,7 @@ class OpeningOptions:
 class _Look:
     """One look at a root, in a thread of its own: a mount that hangs holds up nobody else."""
 
-    def __init__(self, root: Root, options: StorageOptions, answered: threading.Condition) -> None:
+    def __init__(self, root: references.Root, options: StorageOptions, answered: threading.Condition) -> None:
         self.until = time.monotonic() + _PATIENCE_S
         self.found: list[DiscoveredSavepoint] | None = None
         self.failure: ReaderError | OSError | None = None
@@ -339,7 +329,7 @@ class RootDatabases:
 
     def __init__(
         self,
-        roots: Iterable[Root],
+        roots: Iterable[references.Root],
         options: OpeningOptions,
         rescan_after_s: float | None,
         *,
@@ -351,7 +341,7 @@ class RootDatabases:
         self._answered = threading.Condition()
         # Label → a look that has not ended.
         self._looks: dict[str, _Look] = {}
-        self._roots = labelled(given)
+        self._roots = references.labelled(given)
         self._has_latest = len(given) > 1 or any(root.label for root in given)
         self._options = options
         self._rescan_after_s = rescan_after_s
@@ -414,7 +404,7 @@ class RootDatabases:
             DuplicateDatabaseError: the name is taken by another path, or a savepoint under a root may get it.
         """
         reference = self._options.reference(path)
-        open_savepoint(reference)  # an error belongs here, not to the first query
+        references.open_savepoint(reference)  # an error belongs here, not to the first query
         with self._lock:
             known = self._known(name)
             if known and known[0].reference == reference:
@@ -424,19 +414,19 @@ class RootDatabases:
             self._check_free(name)
             modified_ns = modified_at(path, self._options.storage)
             self._added[name] = self._options.database(
-                name, reference, modified_ns, job_place(name, (), path)
+                name, reference, modified_ns, references.job_place(name, (), path)
             )
             return self._added[name]
 
     def _check_free(self, name: str) -> None:
-        if not is_free_name(name):
+        if not references.is_free_name(name):
             raise InvalidDatabaseNameError(
                 "expected a database name of at most 200 ASCII letters, digits, '-', '.' and '_', "
                 f"found {name!r:.210}"
             )
-        for label in map(database_name, self.labels):
+        for label in map(references.database_name, self.labels):
             own = name.casefold()
-            if own == label.casefold() or own.startswith(label.casefold() + SEPARATOR):
+            if own == label.casefold() or own.startswith(label.casefold() + references.SEPARATOR):
                 raise DuplicateDatabaseError(
                     f"expected a database name that does not begin with the label {label!r} of a root, found {name!r}"
                 )
@@ -493,7 +483,7 @@ class RootDatabases:
                     break
                 self._answered.wait(wait_s if wait_s > 0 else None)
 
-    def _found_under(self, root: Root) -> list[DiscoveredSavepoint]:
+    def _found_under(self, root: references.Root) -> list[DiscoveredSavepoint]:
         look = self._looks.get(root.label)
         if look is None:
             return list(find_savepoints(root.path, self._options.storage))
@@ -510,10 +500,10 @@ class RootDatabases:
         self._missing = missing
 
     def _root_database(
-        self, root: Root, found: DiscoveredSavepoint, before: dict[str, RootDatabase]
+        self, root: references.Root, found: DiscoveredSavepoint, before: dict[str, RootDatabase]
     ) -> RootDatabase:
         """Return a database, the same object for a savepoint that has not changed: it knows what was read already."""
-        name = database_name(root.label, found.relative)
+        name = references.database_name(root.label, found.relative)
         reference = self._options.reference(found.path)
         known = before[name].database if name in before else None
         if (
@@ -522,14 +512,14 @@ class RootDatabases:
             # A remote file says only by its time that it was replaced.
             or known.modified_ns != found.modified_ns
         ):
-            place = job_place(root.label, found.relative, found.path)
+            place = references.job_place(root.label, found.relative, found.path)
             known = self._options.database(name, reference, found.modified_ns, place)
         return RootDatabase(
             database=known,
             label=root.label,
             modified_ns=found.modified_ns,
             folders=found.relative,
-            tail=found.relative or folders_above(found.path),
+            tail=found.relative or references.folders_above(found.path),
             has_latest=self._has_latest and bool(found.relative),
         )
 
@@ -622,7 +612,7 @@ class KnownDatabases:
                 label=database.name,
                 modified_ns=database.modified_ns,
                 folders=(),
-                tail=folders_above(database.path),
+                tail=references.folders_above(database.path),
                 has_latest=False,
             )
             for database in self._databases

@@ -16,22 +16,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, ClassVar
 
+import readers
 from doctor.errors import UnknownBackendError, UnknownVersionError
 from doctor.report import OperatorVerdict, Risk, StateOutcome, StateVerdict
-from readers import (
-    OBJECT,
-    ClassFile,
-    ClassPath,
-    Entry,
-    Hierarchy,
-    Operator,
-    ReaderError,
-    Serializer,
-    Source,
-    StateName,
-    UnknownTypeError,
-    type_of,
-)
 
 # ForSt reads and registers state as RocksDB does.
 BACKENDS = ("hashmap", "rocksdb", "forst")
@@ -100,9 +87,9 @@ class JarClasses:
         classes: the jars.
     """
 
-    def __init__(self, classes: ClassPath) -> None:
+    def __init__(self, classes: readers.ClassPath) -> None:
         self._classes = classes
-        self._hierarchy = Hierarchy(classes)
+        self._hierarchy = readers.Hierarchy(classes)
         self._packages = frozenset(name.rpartition(".")[0] for name in classes)
 
     def has(self, name: str) -> bool | None:
@@ -124,10 +111,10 @@ class JarClasses:
         for _ in range(_MAX_SUPERCLASSES):
             found = self._find(name)
             if found is None:
-                return "" if name == OBJECT else None
+                return "" if name == readers.OBJECT else None
             if any(each.name == field for each in found.fields):
                 return name
-            name = found.super_name or OBJECT
+            name = found.super_name or readers.OBJECT
         return None
 
     def declared_class(self, name: str, field: str) -> str | None:
@@ -136,7 +123,7 @@ class JarClasses:
         declared = [each for each in found.fields if each.name == field] if found is not None else []
         # Java assigns by the descriptor: what a type parameter stands for is not in it.
         with suppress(ValueError):
-            return type_of(declared[0].descriptor).class_name if declared else None
+            return readers.type_of(declared[0].descriptor).class_name if declared else None
         return None
 
     def constructs(self, name: str) -> bool | None:
@@ -152,7 +139,7 @@ class JarClasses:
         """Return whether a class extends or implements another one; None if that cannot be told."""
         if not self._packages:
             return None
-        with suppress(UnknownTypeError):
+        with suppress(readers.UnknownTypeError):
             return self._hierarchy.is_a(name, ancestor)
         return None
 
@@ -168,13 +155,13 @@ class JarClasses:
         found = self._find(name)
         return found.enum_constants if found is not None and found.is_enum else None
 
-    def _find(self, name: str) -> ClassFile | None:
-        with suppress(ReaderError):
+    def _find(self, name: str) -> readers.ClassFile | None:
+        with suppress(readers.ReaderError):
             return self._classes.find(name)
         return None
 
 
-NO_JAR = JarClasses(ClassPath(()))
+NO_JAR = JarClasses(readers.ClassPath(()))
 """The classes of a job of which no jar is given: next to nothing can be told."""
 
 
@@ -207,14 +194,16 @@ class JobState:
 
     name: str
     keyed: bool
-    entry: Entry
+    entry: readers.Entry
     snapshot_classes: frozenset[str] = frozenset()
     risks: tuple[Risk, ...] = ()
     misfit: str = ""
     leaves_bytes: bool = False
     impossible_offset: str = ""
     is_v2: bool = False
-    places: tuple[tuple[Source, StateName], ...] = field(default=(), repr=False, compare=False)
+    places: tuple[tuple[readers.Source, readers.StateName], ...] = field(
+        default=(), repr=False, compare=False
+    )
 
     def verdict(self, outcome: StateOutcome, **facts: Any) -> StateVerdict:
         """Return a verdict about the state; `facts` are fields of it."""
@@ -249,7 +238,7 @@ class JobOperator:
     parallelism: int | None = None
     max_parallelism: int | None = None
     has_state: bool = False
-    key: Serializer | None = None
+    key: readers.Serializer | None = None
     key_classes: frozenset[str] = frozenset()
     states: tuple[JobState, ...] = ()
     formats: frozenset[str] = frozenset()
@@ -257,7 +246,7 @@ class JobOperator:
     in_flight: bool = False
     raw: bool = False
     lacks_timers: bool = False
-    opened: Operator | None = None
+    opened: readers.Operator | None = None
     assumed: bool = False
 
     @property

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from types import ModuleType
 
+import readers
 from doctor.job import NO_JAR, Job, JobOperator, JobState
 from doctor.report import (
     DROPPED,
@@ -48,21 +49,6 @@ from doctor.rules.rule import (
     risk_of,
     walk,
 )
-from readers import (
-    AvroSerializer,
-    EnumSerializer,
-    KryoSerializer,
-    OpaqueSerializer,
-    PojoSerializer,
-    ReaderError,
-    ScalaCaseClassSerializer,
-    Serializer,
-    Stages,
-    StateKind,
-    TtlSerializer,
-    ValueSample,
-    sample_of,
-)
 
 _CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[\w$]+)*")
 # Classes of the JDK, of Flink and of Scala are not in the jar of a job.
@@ -84,20 +70,20 @@ _OF_KRYO = frozenset({kryo.FIELDS_UNSEEN, kryo.UPGRADE_UNLISTED})
 _PATH = ("value",)
 
 
-def _named_classes(node: Serializer) -> Iterator[tuple[str, str]]:
+def _named_classes(node: readers.Serializer) -> Iterator[tuple[str, str]]:
     """Yield the classes that a node of a type tree names, each with its role."""
     for attribute, role in _ROLES:
         name = getattr(node, attribute, "")
         # Of a Scala collection the snapshot holds source code there.
         if _CLASS_NAME.fullmatch(name):
             yield name, role
-    if isinstance(node, OpaqueSerializer) and _CLASS_NAME.fullmatch(node.java_class):
+    if isinstance(node, readers.OpaqueSerializer) and _CLASS_NAME.fullmatch(node.java_class):
         yield node.java_class, "serializer snapshot"
-    if isinstance(node, PojoSerializer):
+    if isinstance(node, readers.PojoSerializer):
         for field in node.fields:
             if field.declared_in and not field.hidden:
                 yield field.declared_in, _DECLARES
-    if isinstance(node, KryoSerializer):
+    if isinstance(node, readers.KryoSerializer):
         for registration in node.settings.registrations:
             yield registration.class_name, "registered with Kryo"
             if _CLASS_NAME.fullmatch(registration.serializer):
@@ -107,17 +93,17 @@ def _named_classes(node: Serializer) -> Iterator[tuple[str, str]]:
 def known_classes(new: Job) -> KnownClasses:
     """Return what the types of the new job, and its jar, tell about its classes."""
     named: set[str] = set()
-    pojos: dict[str, PojoSerializer] = {}
-    enums: dict[str, EnumSerializer] = {}
+    pojos: dict[str, readers.PojoSerializer] = {}
+    enums: dict[str, readers.EnumSerializer] = {}
     for operator in new.operators.values():
         for tree in _types_of(operator):
             for _, node in walk(tree):
                 # A type that was taken from the savepoint shows nothing about the new job.
                 if not operator.assumed:
                     named.update(name for name, _ in _named_classes(node))
-                if isinstance(node, PojoSerializer):
+                if isinstance(node, readers.PojoSerializer):
                     pojos.setdefault(node.pojo_class, node)
-                elif isinstance(node, EnumSerializer):
+                elif isinstance(node, readers.EnumSerializer):
                     enums.setdefault(node.enum_class, node)
     return KnownClasses(named=frozenset(named), pojos=pojos, enums=enums, jar=new.classes)
 
@@ -143,7 +129,7 @@ def required_classes(operator: JobOperator, known: KnownClasses) -> Iterator[Req
                 )
 
 
-def _types_of(operator: JobOperator) -> Iterator[Serializer]:
+def _types_of(operator: JobOperator) -> Iterator[readers.Serializer]:
     if operator.key is not None:
         yield operator.key
     for state in operator.states:
@@ -186,15 +172,15 @@ def _with_samples(compared: Comparison, old: JobState, new: JobState, context: C
     return compared
 
 
-def _sample(state: JobState) -> ValueSample | None:
+def _sample(state: JobState) -> readers.ValueSample | None:
     # Who reads the values themselves is told what is wrong with them: here they only add to the headers.
-    with suppress(ReaderError):
-        return sample_of(state.places, _MOST_BYTES)
+    with suppress(readers.ReaderError):
+        return readers.sample_of(state.places, _MOST_BYTES)
     return None
 
 
 def _shown(
-    written: ValueSample, read: ValueSample, rules: set[Rule], context: Context
+    written: readers.ValueSample, read: readers.ValueSample, rules: set[Rule], context: Context
 ) -> Iterator[tuple[frozenset[Rule], Comparison]]:
     """Yield the rules that left something open, and what the values show of it."""
     if rules & _OF_KRYO and _is_of_reader(written, read, context):
@@ -210,7 +196,7 @@ def _shown(
             yield frozenset({upgrade.CEP_PATTERN}), found(untold.CEP_STAGE, _PATH, ", ".join(sorted(gone)))
 
 
-def _is_of_reader(written: ValueSample, read: ValueSample, context: Context) -> bool:
+def _is_of_reader(written: readers.ValueSample, read: readers.ValueSample, context: Context) -> bool:
     """Return whether the new objects are of the Kryo that reads the savepoint, and ids mean the same classes in both."""
     old, new = _kryo_of(written.value), _kryo_of(read.value)
     if old is None or new is None:
@@ -226,16 +212,20 @@ def _is_of_reader(written: ValueSample, read: ValueSample, context: Context) -> 
     )
 
 
-def _kryo_of(value: Serializer) -> KryoSerializer | None:
+def _kryo_of(value: readers.Serializer) -> readers.KryoSerializer | None:
     """Return the serializer of Kryo that writes a value to its end: it, or the last field of a POJO."""
-    tail = value.fields[-1].serializer if isinstance(value, PojoSerializer) and value.fields else value
-    return tail if isinstance(tail, KryoSerializer) else None
+    tail = (
+        value.fields[-1].serializer if isinstance(value, readers.PojoSerializer) and value.fields else value
+    )
+    return tail if isinstance(tail, readers.KryoSerializer) else None
 
 
-def _subclasses(written: ValueSample, read: ValueSample, context: Context) -> Iterator[Comparison]:
+def _subclasses(
+    written: readers.ValueSample, read: readers.ValueSample, context: Context
+) -> Iterator[Comparison]:
     described: set[str] = set()
     for sample in (written, read):
-        if isinstance(sample.value, PojoSerializer):
+        if isinstance(sample.value, readers.PojoSerializer):
             described.update(name for name, _ in sample.value.registered + sample.value.non_registered)
     changed = written.unreadable_subclass(read, described)
     if changed is not None:
@@ -254,7 +244,7 @@ def _subclasses(written: ValueSample, read: ValueSample, context: Context) -> It
             )
 
 
-def _gone_stages(old: Stages | None, new: Stages | None) -> frozenset[str]:
+def _gone_stages(old: readers.Stages | None, new: readers.Stages | None) -> frozenset[str]:
     """Return the stages in which old matches begin, and that no match of the new job names.
 
     A stage may have moved to the second place, so that the new job must have seen more than the first stage.
@@ -267,12 +257,12 @@ def _gone_stages(old: Stages | None, new: Stages | None) -> frozenset[str]:
 def id_of(state: JobState) -> tuple[str, str]:
     """Return the identity of a state in an operator: its space, as Flink keeps states of each apart, and its name."""
     kind = state.entry.kind
-    if kind is StateKind.TIMER:
+    if kind is readers.StateKind.TIMER:
         space = "timers"
     elif state.keyed:
         space = "keyed"
     else:
-        space = "broadcast" if kind is StateKind.BROADCAST else "list"
+        space = "broadcast" if kind is readers.StateKind.BROADCAST else "list"
     return space, state.name
 
 
@@ -281,7 +271,9 @@ def key_findings(old: JobOperator, new: JobOperator | None, context: Context) ->
     if old.key is None:
         return Comparison()
     total = _loading(old.key, old.key_classes, context, ("key",))
-    written = [(path, node) for path, node in walk(old.key, ("key",)) if isinstance(node, KryoSerializer)]
+    written = [
+        (path, node) for path, node in walk(old.key, ("key",)) if isinstance(node, readers.KryoSerializer)
+    ]
     if context.is_upgrade:
         for path, node in written:
             decoded = kryo.upgraded(node, path)
@@ -351,13 +343,13 @@ def undeclared_verdict(old: JobState, context: Context, *, opened: bool) -> Stat
         total |= _decoding(old, context, is_compared=False) | _reassigned(old, context)
     total |= _needed(old, context)
     # Timers that the job no longer sets fire all the same: Flink keeps them in a queue of their own.
-    is_lost = old.entry.kind is not StateKind.TIMER
+    is_lost = old.entry.kind is not readers.StateKind.TIMER
     if is_lost:
         total |= found(rules.NOT_DECLARED, (), old.name, mend=DROPPED)
     return _verdict(old, total, context, StateOutcome.NOT_DECLARED if is_lost else StateOutcome.AS_IS)
 
 
-def _trees(state: JobState) -> Iterator[tuple[Path, Serializer]]:
+def _trees(state: JobState) -> Iterator[tuple[Path, readers.Serializer]]:
     """Yield the type trees of a state, without that of its keys, which belongs to the operator."""
     entry = state.entry
     for name, tree in (("namespace", entry.namespace), ("map_key", entry.map_key), ("value", entry.value)):
@@ -365,7 +357,7 @@ def _trees(state: JobState) -> Iterator[tuple[Path, Serializer]]:
             yield (name,), tree
 
 
-def _nodes(state: JobState) -> Iterator[tuple[Path, Serializer]]:
+def _nodes(state: JobState) -> Iterator[tuple[Path, readers.Serializer]]:
     for path, tree in _trees(state):
         yield from walk(tree, path)
 
@@ -376,7 +368,9 @@ def _loading_of(state: JobState, context: Context) -> Comparison:
     return _gone(state.snapshot_classes, context, ()) | joined(loading)
 
 
-def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context, path: Path) -> Comparison:
+def _loading(
+    tree: readers.Serializer, snapshot_classes: Iterable[str], context: Context, path: Path
+) -> Comparison:
     total = _gone(snapshot_classes, context, path)
     for at, node in walk(tree, path):
         # A class that only declared a field is not loaded for it: the field counts as removed.
@@ -384,11 +378,11 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
         for name in dict.fromkeys(names):
             if context.classes.has(name) is False:
                 total |= found(types.CLASS_GONE, at, name, mend=Mend(change=Change.DROP, is_lossy=True))
-        if isinstance(node, EnumSerializer):
+        if isinstance(node, readers.EnumSerializer):
             changed = types.compare_constants(node, _enum_now(node, context), at)
             if changed.verdict is Verdict.INCOMPATIBLE:
                 total |= changed
-        if isinstance(node, KryoSerializer):
+        if isinstance(node, readers.KryoSerializer):
             total |= kryo.unloadable(node, context, at)
         total |= upgrade.old_type(node, context.flink, at)
         if context.is_upgrade:
@@ -396,7 +390,7 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
     return total
 
 
-def _enum_now(enum: EnumSerializer, context: Context) -> EnumSerializer:
+def _enum_now(enum: readers.EnumSerializer, context: Context) -> readers.EnumSerializer:
     """Return an enum as the new job has it, by a type that it declares or by its jar; as it was where neither tells."""
     known = context.classes.enums.get(enum.enum_class)
     constants = context.classes.jar.constants(enum.enum_class) if known is None else None
@@ -427,7 +421,7 @@ def _reassigned(state: JobState, context: Context) -> Comparison:
     """Return what fails when values of a state are decoded into classes that have changed."""
     total = Comparison()
     for path, node in _nodes(state):
-        now = context.classes.pojos.get(node.pojo_class) if isinstance(node, PojoSerializer) else None
+        now = context.classes.pojos.get(node.pojo_class) if isinstance(node, readers.PojoSerializer) else None
         if now is not None:
             failing = (pojo.FIELD_RETYPED, pojo.COMPONENT_REMOVED, pojo.FIELD_DETACHED)
             met = compare(node, now, context, path).findings
@@ -439,7 +433,7 @@ def _decoding(state: JobState, context: Context, *, is_compared: bool) -> Compar
     """Return what becomes of values of Kryo, and of types whose meaning the snapshot does not hold."""
     total = Comparison()
     for path, node in _nodes(state):
-        if isinstance(node, KryoSerializer):
+        if isinstance(node, readers.KryoSerializer):
             if context.is_upgrade:
                 total |= kryo.upgraded(node, path)
             else:
@@ -460,11 +454,11 @@ def _unchanged(old: JobState, context: Context) -> Comparison:
     if not context.is_upgrade:
         return total
     for path, node in _nodes(old):
-        if not isinstance(node, PojoSerializer):
+        if not isinstance(node, readers.PojoSerializer):
             continue
         for field in node.fields:
             held = field.serializer
-            if isinstance(held, KryoSerializer) and held.type_class in kryo.COLLECTION_FIELDS:
+            if isinstance(held, readers.KryoSerializer) and held.type_class in kryo.COLLECTION_FIELDS:
                 total |= found(kryo.UPGRADE_COLLECTION_FIELD, (*path, field.name), held.type_class)
     return total
 
@@ -475,7 +469,7 @@ def _registered(old: JobState, new: JobState, context: Context) -> Comparison:
     if before.kind is not after.kind:
         rule = rules.KIND_CHANGED if old.keyed else rules.MODE_CHANGED
         return found(rule, (), f"{before.kind.value} → {after.kind.value}")
-    if before.kind is StateKind.TIMER:
+    if before.kind is readers.StateKind.TIMER:
         return _timers(old, new, context)
     total = found(rules.STATE_API, ()) if old.is_v2 != new.is_v2 else Comparison()
     if before.namespace is not None and after.namespace is not None:
@@ -506,14 +500,14 @@ def _timers(old: JobState, new: JobState, context: Context) -> Comparison:
     return total
 
 
-def _values(before: Serializer, after: Serializer, context: Context) -> Comparison:
-    switched = isinstance(before, TtlSerializer) != isinstance(after, TtlSerializer)
-    inner = [tree.value if isinstance(tree, TtlSerializer) else tree for tree in (before, after)]
+def _values(before: readers.Serializer, after: readers.Serializer, context: Context) -> Comparison:
+    switched = isinstance(before, readers.TtlSerializer) != isinstance(after, readers.TtlSerializer)
+    inner = [tree.value if isinstance(tree, readers.TtlSerializer) else tree for tree in (before, after)]
     compared = compare(inner[0], inner[1], context, ("value",))
     if not switched:
         return compared
     rule = rules.TTL_2 if context.flink.major >= _FIRST_WITH_TTL_MIGRATION else rules.TTL_1
-    is_on = isinstance(after, TtlSerializer)
+    is_on = isinstance(after, readers.TtlSerializer)
     mend = Mend(change=Change.TTL, value=str(is_on).lower())
     return compared | found(rule, ("value",), "on" if is_on else "off", mend=mend)
 
@@ -587,35 +581,35 @@ _OUTCOMES = {
 }
 
 
-def compare(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+def compare(old: readers.Serializer, new: readers.Serializer, context: Context, path: Path) -> Comparison:
     """Compare the type of a savepoint with that of the new job."""
-    if isinstance(old, OpaqueSerializer) or isinstance(new, OpaqueSerializer):
+    if isinstance(old, readers.OpaqueSerializer) or isinstance(new, readers.OpaqueSerializer):
         return types.compare_own(old, new, context, path)
     if type(old) is not type(new):
         return _other_type(old, new, context, path)
     return _COMPARISONS.get(type(old), types.same_class)(old, new, context, path)
 
 
-def _other_type(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+def _other_type(old: readers.Serializer, new: readers.Serializer, context: Context, path: Path) -> Comparison:
     detail = f"{old.type_name} → {new.type_name}"
     if (
-        isinstance(old, PojoSerializer)
-        and isinstance(new, KryoSerializer)
+        isinstance(old, readers.PojoSerializer)
+        and isinstance(new, readers.KryoSerializer)
         and old.pojo_class == new.type_class
     ):
         is_made = context.classes.jar.constructs(old.pojo_class)
         return found(pojo.POJO_TO_KRYO_READABLE if is_made else pojo.POJO_TO_KRYO, path, detail)
-    if isinstance(old, PojoSerializer) or isinstance(new, PojoSerializer):
+    if isinstance(old, readers.PojoSerializer) or isinstance(new, readers.PojoSerializer):
         return found(pojo.POJO_TO_OTHER, path, detail)
     return found(types.TYPE_CHANGED, path, detail, mend=retype(path, new))
 
 
-_COMPARISONS: dict[type[Serializer], CompareAlike] = {
+_COMPARISONS: dict[type[readers.Serializer], CompareAlike] = {
     **types.COMPARISONS,
-    PojoSerializer: pojo.compare_pojos,
-    KryoSerializer: kryo.compare_kryo,
-    AvroSerializer: avro.compare_avro,
-    ScalaCaseClassSerializer: types.compare_case_classes,
+    readers.PojoSerializer: pojo.compare_pojos,
+    readers.KryoSerializer: kryo.compare_kryo,
+    readers.AvroSerializer: avro.compare_avro,
+    readers.ScalaCaseClassSerializer: types.compare_case_classes,
 }
 
 

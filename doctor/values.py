@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import readers
 from doctor.report import (
     CheckReport,
     OperatorVerdict,
@@ -33,37 +34,13 @@ from doctor.report import (
 from doctor.rules import untold as rules
 from doctor.rules.pojo import SUBCLASSES_UNSEEN
 from doctor.rules.rule import Finding, Rule
-from readers import (
-    KRYO_2_24,
-    KRYO_5,
-    UNDECODED,
-    CorruptDataError,
-    KryoInput,
-    KryoSerializer,
-    KryoSettings,
-    ListSerializer,
-    MapSerializer,
-    NullableSerializer,
-    PojoSerializer,
-    ReaderError,
-    RowSerializer,
-    Savepoint,
-    Selection,
-    Serializer,
-    State,
-    StateKind,
-    TtlSerializer,
-    TupleSerializer,
-    is_keyed,
-    kryo_value_reader,
-)
 
 _SAMPLE = 10_000
 _UPGRADE, _OF_TYPES = "kryo-upgrade-", frozenset(("kryo-upgrade-collection-field", "kryo-upgrade-key"))
 _UNREAD_KINDS = frozenset(
     {
-        StateKind.TIMER, StateKind.RAW_KEYED, StateKind.RAW_OPERATOR, StateKind.COORDINATOR,
-        StateKind.CHANNEL, StateKind.MASTER,
+        readers.StateKind.TIMER, readers.StateKind.RAW_KEYED, readers.StateKind.RAW_OPERATOR, readers.StateKind.COORDINATOR,
+        readers.StateKind.CHANNEL, readers.StateKind.MASTER,
     }
 )  # fmt: skip
 _SHOWN = 80
@@ -121,7 +98,7 @@ class _Seen:
 
 
 def revised(
-    report: CheckReport, savepoint: Savepoint, values: ValuesCheck, *, is_upgrade: bool
+    report: CheckReport, savepoint: readers.Savepoint, values: ValuesCheck, *, is_upgrade: bool
 ) -> CheckReport:
     """Return a report with the verdicts that the values decide.
 
@@ -169,11 +146,11 @@ def _revised_operator(verdict: OperatorVerdict, states: tuple[StateVerdict, ...]
 
 
 def _revised_state(
-    verdict: StateVerdict, state: State | None, values: ValuesCheck, backend: str, is_upgrade: bool
+    verdict: StateVerdict, state: readers.State | None, values: ValuesCheck, backend: str, is_upgrade: bool
 ) -> StateVerdict:
     if state is None or state.entry is None or state.entry.value is None or state.kind in _UNREAD_KINDS:
         return verdict
-    on_heap = backend == "hashmap" or not is_keyed(state.kind)
+    on_heap = backend == "hashmap" or not readers.is_keyed(state.kind)
     is_read = on_heap or verdict.outcome is not StateOutcome.NOT_DECLARED
     met = [verdict.rule, *(risk.rule for risk in verdict.risks)]
     is_of_kryo = is_upgrade and verdict.rule not in _OF_TYPES and any(map(_is_guess, met))
@@ -227,7 +204,7 @@ def _is_guess(rule: str | None) -> bool:
     return rule is not None and rule.startswith(_UPGRADE) and rule not in _OF_TYPES
 
 
-def _scanned(state: State, values: ValuesCheck, *, with_objects: bool) -> _Seen:
+def _scanned(state: readers.State, values: ValuesCheck, *, with_objects: bool) -> _Seen:
     """Read the values of a state."""
     seen = _Seen()
     assert state.entry is not None
@@ -241,19 +218,21 @@ def _scanned(state: State, values: ValuesCheck, *, with_objects: bool) -> _Seen:
         read = 0
         names = [column.name for column in part.programs()[0].root]
         try:
-            for batch in part.entries(Selection()):
+            for batch in part.entries(readers.Selection()):
                 if batch.page.undivided:
                     seen.unread = (
                         "the entries of the heap snapshot are not divided; take a canonical savepoint"
                     )
                     break
                 columns = dict(zip(names, batch.arrays, strict=True))
-                unknown = columns.get(UNDECODED)
+                unknown = columns.get(readers.UNDECODED)
                 if unknown is not None and unknown.null_count < len(unknown):
                     error = part.undescribed()
                     seen.unread = error.message if error is not None else "a class that nothing describes"
                 if with_objects:
-                    _compare(seen, columns, columns["value"], serializer, part.entry.kind is StateKind.LIST)
+                    _compare(
+                        seen, columns, columns["value"], serializer, part.entry.kind is readers.StateKind.LIST
+                    )
                     if part.entry.map_key is not None:
                         _compare(seen, columns, columns["map_key"], part.entry.map_key)
                 read += len(batch.page)
@@ -261,16 +240,20 @@ def _scanned(state: State, values: ValuesCheck, *, with_objects: bool) -> _Seen:
                 if values.most_entries is not None and read >= values.most_entries:
                     seen.is_complete = False
                     break
-        except CorruptDataError as error:
+        except readers.CorruptDataError as error:
             seen.damage = seen.damage or f"{error.message} (after {read:,} entries)"
-        except ReaderError as error:
+        except readers.ReaderError as error:
             seen.unread = seen.unread or error.message
         seen.entries += read
     return seen
 
 
 def _compare(
-    seen: _Seen, columns: dict[str, pa.Array], array: pa.Array, serializer: Serializer, is_list: bool = False
+    seen: _Seen,
+    columns: dict[str, pa.Array],
+    array: pa.Array,
+    serializer: readers.Serializer,
+    is_list: bool = False,
 ) -> None:
     rows = np.arange(len(array))
     if is_list:
@@ -290,26 +273,26 @@ def _compare(
 
 
 def _objects(
-    serializer: Serializer, array: pa.Array, rows: np.ndarray[Any, Any], path: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], KryoSettings, pa.Array, np.ndarray[Any, Any]]]:
+    serializer: readers.Serializer, array: pa.Array, rows: np.ndarray[Any, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], readers.KryoSettings, pa.Array, np.ndarray[Any, Any]]]:
     """Yield path, settings, bytes and rows of all objects of Kryo in a column."""
-    if isinstance(serializer, KryoSerializer):
+    if isinstance(serializer, readers.KryoSerializer):
         if pa.types.is_binary(array.type):
             kept = np.flatnonzero(np.asarray(array.is_valid()))
             yield path, serializer.settings, array.take(pa.array(kept)), rows[kept]
-    elif isinstance(serializer, NullableSerializer):
+    elif isinstance(serializer, readers.NullableSerializer):
         yield from _objects(serializer.inner, array, rows, path)
-    elif isinstance(serializer, TtlSerializer):
+    elif isinstance(serializer, readers.TtlSerializer):
         yield from _objects(serializer.value, array.flatten()[0], rows, path)
-    elif isinstance(serializer, PojoSerializer | TupleSerializer | RowSerializer):
+    elif isinstance(serializer, readers.PojoSerializer | readers.TupleSerializer | readers.RowSerializer):
         names = [one.name for one in array.type]
         for name, child in serializer.children:
             if name in names:
                 yield from _objects(child, array.flatten()[names.index(name)], rows, (*path, name))
-    elif isinstance(serializer, ListSerializer) and pa.types.is_list(array.type):
+    elif isinstance(serializer, readers.ListSerializer) and pa.types.is_list(array.type):
         inner = np.repeat(rows, np.diff(np.asarray(array.offsets)))
         yield from _objects(serializer.element, array.flatten(), inner, (*path, "[]"))
-    elif isinstance(serializer, MapSerializer) and pa.types.is_map(array.type):
+    elif isinstance(serializer, readers.MapSerializer) and pa.types.is_map(array.type):
         offsets = np.asarray(array.offsets)
         start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
         inner = np.repeat(rows, np.diff(offsets))
@@ -317,15 +300,15 @@ def _objects(
         yield from _objects(serializer.value, array.items.slice(start, length), inner, (*path, "value"))
 
 
-def _read_both(data: bytes, settings: KryoSettings) -> tuple[_Read, str]:
+def _read_both(data: bytes, settings: readers.KryoSettings) -> tuple[_Read, str]:
     """Return what an object of Kryo 2 is to Kryo 5, and both as text."""
     try:
-        old, _ = _object(data, settings, KRYO_2_24)
-    except ReaderError as error:
+        old, _ = _object(data, settings, readers.KRYO_2_24)
+    except readers.ReaderError as error:
         return _Read.UNKNOWN, error.message
     try:
-        new, left = _object(data, settings, KRYO_5)
-    except ReaderError as error:
+        new, left = _object(data, settings, readers.KRYO_5)
+    except readers.ReaderError as error:
         return _Read.UNREADABLE, f"{_shown(old)}; {error.message}"
     if new == old and not left:
         return _Read.SAME, ""
@@ -333,11 +316,11 @@ def _read_both(data: bytes, settings: KryoSettings) -> tuple[_Read, str]:
     return (_Read.LOST if _is_part(new, old) else _Read.GARBAGE), text
 
 
-def _object(data: bytes, settings: KryoSettings, version: int) -> tuple[Any, int]:
+def _object(data: bytes, settings: readers.KryoSettings, version: int) -> tuple[Any, int]:
     """Return an object as a version reads it, and how many bytes are left."""
     input_ = _FlinksInput(memoryview(data), version, position=0, end=len(data))
     try:
-        value = kryo_value_reader(replace(settings, version=version), input_).any()
+        value = readers.kryo_value_reader(replace(settings, version=version), input_).any()
     except _NullFoundError:
         return None, input_.remaining
     return value, input_.remaining
@@ -347,7 +330,7 @@ class _NullFoundError(Exception):
     """A collection without a count: Kryo 5 takes it for null, and raises no error."""
 
 
-class _FlinksInput(KryoInput):
+class _FlinksInput(readers.KryoInput):
     """Finds collections that Kryo 5 takes for null; what stands behind them is not read then."""
 
     __slots__ = ()
@@ -362,7 +345,7 @@ class _FlinksInput(KryoInput):
         return super().flagged_size()
 
     def _check_count(self) -> None:
-        if self.version >= KRYO_5 and self.remaining and self.data[self.position] == 0:
+        if self.version >= readers.KRYO_5 and self.remaining and self.data[self.position] == 0:
             raise _NullFoundError
 
 

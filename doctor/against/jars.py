@@ -12,35 +12,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import readers
 from doctor.job import Against, Fact, FlinkVersion, JarClasses, Job, JobOperator, JobState
 from doctor.report import Risk
 from doctor.rules import untold as rules
 from doctor.rules.rule import note_of, walk
-from readers import (
-    AvroSerializer,
-    ClassPath,
-    Declarations,
-    DeclaredState,
-    Entry,
-    EnumSerializer,
-    Jar,
-    JobClasses,
-    KryoRegistration,
-    KryoSerializer,
-    OpaqueSerializer,
-    PojoSerializer,
-    ReaderError,
-    RowDataSerializer,
-    ScalaCaseClassSerializer,
-    Serializer,
-    StateKind,
-    TtlSerializer,
-    TypeExtractor,
-    method_signature,
-    operator_id_of,
-    read_declarations,
-    rebuild,
-)
 
 _AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
 _MISFIT = "do not fit to their classes: "
@@ -48,13 +24,21 @@ _ACCUMULATORS = "accState"  # of GROUP BY; Flink: GroupAggFunction
 _PRODUCT = "scala.Product"
 _PLAIN = frozenset({"java.lang.String", "java.math.BigDecimal", "java.math.BigInteger"})
 _KEYED = frozenset(
-    {StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING}
+    {
+        readers.StateKind.VALUE,
+        readers.StateKind.LIST,
+        readers.StateKind.MAP,
+        readers.StateKind.REDUCING,
+        readers.StateKind.AGGREGATING,
+    }
 )
-_OPERATOR = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST, StateKind.BROADCAST})
+_OPERATOR = frozenset(
+    {readers.StateKind.OPERATOR_LIST, readers.StateKind.UNION_LIST, readers.StateKind.BROADCAST}
+)
 _DECLARABLE = _KEYED | _OPERATOR
-_IN_A_ROW = frozenset({StateKind.LIST, StateKind.BROADCAST})
+_IN_A_ROW = frozenset({readers.StateKind.LIST, readers.StateKind.BROADCAST})
 # State → why its values do not fit, and whether only bytes behind them tell so.
-_Misfits: TypeAlias = Mapping[tuple[str, StateKind], tuple[str, bool]]
+_Misfits: TypeAlias = Mapping[tuple[str, readers.StateKind], tuple[str, bool]]
 
 # States that operators of Flink declare: no code of a job names them.
 _OF_FLINK = (
@@ -79,9 +63,9 @@ class JarAgainst(Against):
     order = 10
 
     def __init__(self, *paths: str | os.PathLike[str]) -> None:
-        jars = Jar.open_all(paths)
-        self._classes = ClassPath(jars, is_foreign=True)
-        self._job_classes = JobClasses(jars, is_foreign=True)
+        jars = readers.Jar.open_all(paths)
+        self._classes = readers.ClassPath(jars, is_foreign=True)
+        self._job_classes = readers.JobClasses(jars, is_foreign=True)
         self._paths = [os.fspath(path) for path in paths]
 
     @property
@@ -96,7 +80,7 @@ class JarAgainst(Against):
             for state in operator.states
             if state.entry.kind in _DECLARABLE and not _is_of_flink(state.name)
         }
-        declarations, extractor = read_declarations(
+        declarations, extractor = readers.read_declarations(
             self._classes, names, flink_major=flink.major, avro_array=_avro_array(old)
         )
         misfits = {each.operator_id: self._misfits(each) for each in old.operators.values()}
@@ -139,16 +123,16 @@ class JarAgainst(Against):
 class _Model:
     """The new job, as far as the old one and a jar tell it."""
 
-    declarations: Declarations
-    extractor: TypeExtractor
-    classes: ClassPath
+    declarations: readers.Declarations
+    extractor: readers.TypeExtractor
+    classes: readers.ClassPath
     old: Job
 
     def risks(self, *, is_graph_known: bool) -> Iterator[Risk]:
         """Yield what is not known of the job as a whole."""
         if not is_graph_known:
             yield note_of(rules.GRAPH_UNSEEN)
-            told = set(map(operator_id_of, self.declarations.texts))
+            told = set(map(readers.operator_id_of, self.declarations.texts))
             for operator in self.old.operators.values():
                 if operator.has_state and not self._has_uid(operator, told):
                     yield note_of(rules.UID_UNSEEN, operator.title)
@@ -207,21 +191,21 @@ class _Model:
     def _accumulators(self, state: JobState) -> JobState:
         """Return the accumulators of a SQL query, if the one query of the jar fits the one operator that has them."""
         stored = state.entry.value
-        inner = stored.value if isinstance(stored, TtlSerializer) else stored
+        inner = stored.value if isinstance(stored, readers.TtlSerializer) else stored
         operators = [
             each
             for each in self.old.operators.values()
             if any(_is_accumulator(other) for other in each.states)
         ]
         queries = self.declarations.queries
-        if len(operators) != 1 or len(queries) != 1 or not isinstance(inner, RowDataSerializer):
+        if len(operators) != 1 or len(queries) != 1 or not isinstance(inner, readers.RowDataSerializer):
             return state
         if queries[0].fits(inner):
             return state
-        value: Serializer = OpaqueSerializer(
+        value: readers.Serializer = readers.OpaqueSerializer(
             f"accumulators of {queries[0]}", "its types are those of the query"
         )
-        value = TtlSerializer(value) if isinstance(stored, TtlSerializer) else value
+        value = readers.TtlSerializer(value) if isinstance(stored, readers.TtlSerializer) else value
         return replace(
             state,
             entry=replace(state.entry, value=value),
@@ -240,7 +224,7 @@ class _Model:
         )
         return replace(state, entry=entry)
 
-    def _declared(self, state: JobState, declared: tuple[DeclaredState, ...]) -> JobState:
+    def _declared(self, state: JobState, declared: tuple[readers.DeclaredState, ...]) -> JobState:
         """Return a state as the code declares it."""
         made = [self._as_declared(state, each) for each in declared]
         fits = [each for each in made if each.entry == self._again(state).entry]
@@ -250,21 +234,21 @@ class _Model:
             return replace(chosen, risks=(*chosen.risks, risk))
         return chosen
 
-    def _as_declared(self, state: JobState, declared: DeclaredState) -> JobState:
+    def _as_declared(self, state: JobState, declared: readers.DeclaredState) -> JobState:
         old = state.entry
         kind = declared.kind or old.kind
-        inner = old.value.value if isinstance(old.value, TtlSerializer) else old.value
+        inner = old.value.value if isinstance(old.value, readers.TtlSerializer) else old.value
         value = declared.value or self._tree(inner)
         map_key = declared.map_key or self._tree(old.map_key)
         is_keyed = kind in _KEYED
-        had_ttl = isinstance(old.value, TtlSerializer)
+        had_ttl = isinstance(old.value, readers.TtlSerializer)
         has_ttl = had_ttl if declared.has_ttl is None else declared.has_ttl
-        entry = Entry(
+        entry = readers.Entry(
             kind=kind,
             key=old.key if is_keyed else None,
             namespace=old.namespace if is_keyed else None,
-            map_key=map_key if kind in (StateKind.MAP, StateKind.BROADCAST) else None,
-            value=TtlSerializer(value) if has_ttl and value is not None else value,
+            map_key=map_key if kind in (readers.StateKind.MAP, readers.StateKind.BROADCAST) else None,
+            value=readers.TtlSerializer(value) if has_ttl and value is not None else value,
         )
         untold = [declared.untold] if declared.untold else []
         if declared.has_ttl is None:
@@ -273,7 +257,7 @@ class _Model:
         is_v2 = state.is_v2 if declared.is_v2 is None else declared.is_v2
         return JobState(name=state.name, keyed=is_keyed, entry=entry, risks=risks, is_v2=is_v2)
 
-    def _key(self, old: JobOperator) -> Serializer | None:
+    def _key(self, old: JobOperator) -> readers.Serializer | None:
         """Return the type of the keys: the one that the code names, if it names one and all operators had one."""
         again = self._tree(old.key)
         keys = self.declarations.keys
@@ -288,47 +272,47 @@ class _Model:
     def _is_key_untold(self, old: JobOperator) -> bool:
         """Return whether the keys of an operator may have become others: the code tells none that are these, or some that are new."""
         keys = self.declarations.keys
-        if old.key is None or isinstance(old.key, RowDataSerializer):
+        if old.key is None or isinstance(old.key, readers.RowDataSerializer):
             return False
         if len(keys) > 1:
             before = [self._tree(each.key) for each in self.old.operators.values()]
             return self._key(old) not in keys or any(key not in before for key in keys)
         return bool(keys or self.declarations.has_untold_keys) and self._key(old) not in keys
 
-    def _tree(self, tree: Serializer | None) -> Serializer | None:
+    def _tree(self, tree: readers.Serializer | None) -> readers.Serializer | None:
         """Return a type with the classes as they are in the jar."""
-        return None if tree is None else rebuild(tree, self._node)
+        return None if tree is None else readers.rebuild(tree, self._node)
 
-    def _node(self, node: Serializer) -> Serializer:
-        if isinstance(node, PojoSerializer):
+    def _node(self, node: readers.Serializer) -> readers.Serializer:
+        if isinstance(node, readers.PojoSerializer):
             found = self._extracted(node.pojo_class)
-            if not isinstance(found, PojoSerializer):
+            if not isinstance(found, readers.PojoSerializer):
                 return found or node
             subclasses = [(name, self._extracted(name) or subclass) for name, subclass in node.non_registered]
             return replace(found, non_registered=tuple(subclasses))
-        if isinstance(node, EnumSerializer):
+        if isinstance(node, readers.EnumSerializer):
             return self._extracted(node.enum_class) or node
-        if isinstance(node, KryoSerializer):
+        if isinstance(node, readers.KryoSerializer):
             if node.type_class in self.classes:
                 return self._extracted(node.type_class) or node
             return self.extractor.kryo(node.type_class)
-        if isinstance(node, AvroSerializer) and node.runtime_class in self.classes:
+        if isinstance(node, readers.AvroSerializer) and node.runtime_class in self.classes:
             found = self._extracted(node.runtime_class)
             reflected = self.extractor.extract_reflected(node.runtime_class).serializer
-            return found if isinstance(found, AvroSerializer) else reflected or node
-        if isinstance(node, ScalaCaseClassSerializer):
+            return found if isinstance(found, readers.AvroSerializer) else reflected or node
+        if isinstance(node, readers.ScalaCaseClassSerializer):
             return self._case_class(node)
         return node
 
-    def _case_class(self, node: ScalaCaseClassSerializer) -> Serializer:
+    def _case_class(self, node: readers.ScalaCaseClassSerializer) -> readers.Serializer:
         """Return a case class of Scala with the parameters of its constructor; as it is where the jar does not tell."""
         try:
             found = self.classes.find(node.tuple_class)
             if found is None or _PRODUCT not in found.interfaces:
                 return node
             constructors = [each.descriptor for each in found.methods if each.name == "<init>"]
-            types = max((method_signature(each).parameters for each in constructors), key=len)
-        except (ReaderError, ValueError):
+            types = max((readers.method_signature(each).parameters for each in constructors), key=len)
+        except (readers.ReaderError, ValueError):
             return node
         fields = []
         for index, each in enumerate(types):
@@ -339,18 +323,22 @@ class _Model:
             )
             old = node.fields[index] if len(types) == node.width else None
             if known is None and old is None:
-                known = OpaqueSerializer(each.class_name, "its type is told by the compiler of Scala")
+                known = readers.OpaqueSerializer(each.class_name, "its type is told by the compiler of Scala")
             fields.append(known or old or node)
         return replace(node, fields=tuple(fields))
 
-    def _extracted(self, name: str) -> Serializer | None:
+    def _extracted(self, name: str) -> readers.Serializer | None:
         return self.extractor.extract_class(name).serializer if name in self.classes else None
 
 
 def _is_tried(state: JobState) -> bool:
     """Return whether values of a state may depend on classes whose fields the savepoint does not hold."""
     trees = state.entry.serializers()
-    return any(isinstance(node, KryoSerializer | PojoSerializer) for tree in trees for _, node in walk(tree))
+    return any(
+        isinstance(node, readers.KryoSerializer | readers.PojoSerializer)
+        for tree in trees
+        for _, node in walk(tree)
+    )
 
 
 def _with_misfits(operators: dict[str, JobOperator], misfits: dict[str, _Misfits]) -> dict[str, JobOperator]:
@@ -369,7 +357,7 @@ def _with_misfit(state: JobState, reasons: _Misfits) -> JobState:
     return replace(state, misfit=reason, leaves_bytes=leaves_bytes)
 
 
-def _corrected(new: Job, old: Job, declarations: Declarations) -> Job:
+def _corrected(new: Job, old: Job, declarations: readers.Declarations) -> Job:
     """Return what a savepoint of the new job tells, with what only the code does: ids that are given."""
     operators = dict(new.operators)
     for operator_id in sorted(declarations.uid_hashes & old.operators.keys() - operators.keys()):
@@ -385,20 +373,20 @@ def _corrected(new: Job, old: Job, declarations: Declarations) -> Job:
 
 
 def _is_accumulator(state: JobState) -> bool:
-    return state.name == _ACCUMULATORS and state.entry.kind is StateKind.VALUE
+    return state.name == _ACCUMULATORS and state.entry.kind is readers.StateKind.VALUE
 
 
 def _is_of_flink(name: str) -> bool:
     return name.startswith(_OF_FLINK)
 
 
-def _avro_array(old: Job) -> KryoRegistration | None:
+def _avro_array(old: Job) -> readers.KryoRegistration | None:
     """Return what Kryo registered for Avro's arrays in the old job: flink-avro is on the class path of both or of none."""
     for operator in old.operators.values():
         trees = [operator.key, *(tree for state in operator.states for tree in state.entry.serializers())]
         for tree in trees:
             for _, node in walk(tree) if tree is not None else ():
-                for each in node.settings.registrations if isinstance(node, KryoSerializer) else ():
+                for each in node.settings.registrations if isinstance(node, readers.KryoSerializer) else ():
                     if each.class_name == _AVRO_ARRAY:
                         return each
     return None

@@ -12,35 +12,15 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import readers
 from doctor.against.jars import JarAgainst
 from doctor.against.savepoint import SavepointAgainst
 from doctor.job import Against, Fact, FlinkVersion, Job, JobOperator, JobState
 from doctor.report import Risk
 from doctor.rules.rule import note_of
 from doctor.rules.untold import OPERATOR_UNLISTED, TYPE_UNKNOWN, TYPES_BY_NAME
-from readers import (
-    DEFAULT_OPTIONS,
-    MAGIC,
-    CorruptDataError,
-    JobPlan,
-    MissingFileError,
-    NotASavepointError,
-    OperatorInfo,
-    Savepoint,
-    Serializer,
-    StateInfo,
-    StorageError,
-    StorageOptions,
-    TtlSerializer,
-    TypeInfo,
-    UnsupportedSerializerError,
-    load_job_plan,
-    load_state_info,
-    read_bounded,
-    type_named,
-)
 
-_METADATA = MAGIC.to_bytes(4, "big")
+_METADATA = readers.MAGIC.to_bytes(4, "big")
 _METADATA_FILE = "_metadata"
 _ZIP = b"PK\x03\x04"
 _KINDS = "a savepoint, a jar, a job plan or a stateInfo file"
@@ -62,7 +42,7 @@ class PlanAgainst(Against):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
-        self._plan = load_job_plan(path)
+        self._plan = readers.load_job_plan(path)
 
     @property
     def description(self) -> str:
@@ -96,7 +76,7 @@ def unlisted(old: Job, operators: dict[str, JobOperator]) -> Iterator[Risk]:
             yield note_of(OPERATOR_UNLISTED, operator.title)
 
 
-def _is_whole(plan: JobPlan) -> bool:
+def _is_whole(plan: readers.JobPlan) -> bool:
     """Return whether every operator of the job is a head, so that the plan has all ids."""
     heads = [planned for planned in plan.values() if planned.chain]
     return bool(heads) and all(planned.chain == 1 for planned in heads)
@@ -118,7 +98,7 @@ class StateInfoAgainst(Against):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
-        self._info = load_state_info(path)
+        self._info = readers.load_state_info(path)
 
     @property
     def description(self) -> str:
@@ -149,7 +129,7 @@ class StateInfoAgainst(Against):
 
 
 def _described(
-    old: JobOperator, info: OperatorInfo, known: JobOperator | None, risks: list[Risk]
+    old: JobOperator, info: readers.OperatorInfo, known: JobOperator | None, risks: list[Risk]
 ) -> JobOperator:
     """Return an operator of the new job; what its description does not tell is added to the risks."""
     states = tuple(_states(old, info, risks))
@@ -166,7 +146,7 @@ def _described(
     )
 
 
-def _states(old: JobOperator, info: OperatorInfo, risks: list[Risk]) -> Iterator[JobState]:
+def _states(old: JobOperator, info: readers.OperatorInfo, risks: list[Risk]) -> Iterator[JobState]:
     for state in old.states:
         # Timers and connectors' own bytes have no types of the job: the file need not have them.
         listed = info.state(state.name, state.entry.kind)
@@ -177,16 +157,16 @@ def _states(old: JobOperator, info: OperatorInfo, risks: list[Risk]) -> Iterator
         yield _state(state, listed, f"{state.name} of {old.title}", risks)
 
 
-def _state(old: JobState, info: StateInfo, title: str, risks: list[Risk]) -> JobState:
+def _state(old: JobState, info: readers.StateInfo, title: str, risks: list[Risk]) -> JobState:
     entry = old.entry
-    inner = entry.value.value if isinstance(entry.value, TtlSerializer) else entry.value
+    inner = entry.value.value if isinstance(entry.value, readers.TtlSerializer) else entry.value
     value = _type(inner, info.value, title, risks)
     has_ttl = entry.ttl if info.ttl is None else info.ttl
     if value is not None and has_ttl:
         value = (
             replace(entry.value, value=value)
-            if isinstance(entry.value, TtlSerializer)
-            else TtlSerializer(value=value)
+            if isinstance(entry.value, readers.TtlSerializer)
+            else readers.TtlSerializer(value=value)
         )
     changed = replace(
         entry,
@@ -198,7 +178,9 @@ def _state(old: JobState, info: StateInfo, title: str, risks: list[Risk]) -> Job
     return replace(old, entry=changed)
 
 
-def _type(old: Serializer | None, info: TypeInfo | None, title: str, risks: list[Risk]) -> Serializer | None:
+def _type(
+    old: readers.Serializer | None, info: readers.TypeInfo | None, title: str, risks: list[Risk]
+) -> readers.Serializer | None:
     """Return the type of the new job: the old one where it has its name, or where the name alone does not tell another."""
     if old is None or info is None or info.type is None:
         return old
@@ -213,10 +195,10 @@ def _type(old: Serializer | None, info: TypeInfo | None, title: str, risks: list
     return named or old
 
 
-def _named(text: str) -> Serializer | None:
+def _named(text: str) -> readers.Serializer | None:
     try:
-        return type_named(text)
-    except UnsupportedSerializerError:
+        return readers.type_named(text)
+    except readers.UnsupportedSerializerError:
         return None
 
 
@@ -225,7 +207,7 @@ def against_of(
     *,
     roots: Iterable[str] = (),
     path_map: Mapping[str, str] | None = None,
-    options: StorageOptions = DEFAULT_OPTIONS,
+    options: readers.StorageOptions = readers.DEFAULT_OPTIONS,
 ) -> tuple[Against, ...]:
     """Return what is known of a new job by files and savepoints of it.
 
@@ -247,7 +229,9 @@ def against_of(
             continue
         start = _start_of(path)
         if start is None or start == _METADATA:
-            found.append(SavepointAgainst(Savepoint(path, roots=roots, path_map=path_map, options=options)))
+            found.append(
+                SavepointAgainst(readers.Savepoint(path, roots=roots, path_map=path_map, options=options))
+            )
         elif start == _ZIP:
             jars.append(path)
         else:
@@ -260,13 +244,13 @@ def _recognised(path: Path) -> Against:
     """Return the plan, or the stateInfo file, at a path: both are JSON."""
     try:
         return StateInfoAgainst(path)
-    except CorruptDataError as no_state_info:
+    except readers.CorruptDataError as no_state_info:
         try:
             return PlanAgainst(path)
-        except CorruptDataError as error:
-            data = read_bounded(path, _KINDS).lstrip()
+        except readers.CorruptDataError as error:
+            data = readers.read_bounded(path, _KINDS).lstrip()
             if not data.startswith(b"{"):
-                raise NotASavepointError(
+                raise readers.NotASavepointError(
                     f"expected {_KINDS}, found another file", path=os.fspath(path)
                 ) from error
             # Of the two errors, that of the kind which it is.
@@ -281,10 +265,10 @@ def _jars_in(path: Path) -> list[Path]:
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
-        raise StorageError(f"expected {_KINDS}, found {error.strerror}", path=folder) from error
+        raise readers.StorageError(f"expected {_KINDS}, found {error.strerror}", path=folder) from error
     jars: list[Path] = [os.path.join(folder, name) for name in names if name.casefold().endswith(".jar")]
     if not jars:
-        raise NotASavepointError(
+        raise readers.NotASavepointError(
             f"expected {_KINDS}, found a folder without jars and without {_METADATA_FILE}", path=folder
         )
     return jars
@@ -299,6 +283,6 @@ def _start_of(path: Path) -> bytes | None:
         with open(path, "rb") as file:
             return file.read(len(_METADATA))
     except FileNotFoundError as error:
-        raise MissingFileError(f"expected {_KINDS}, found nothing", path=name) from error
+        raise readers.MissingFileError(f"expected {_KINDS}, found nothing", path=name) from error
     except OSError as error:
-        raise StorageError(f"expected {_KINDS}, found {error.strerror}", path=name) from error
+        raise readers.StorageError(f"expected {_KINDS}, found {error.strerror}", path=name) from error

@@ -12,15 +12,7 @@ from pathlib import Path
 from anyio import CapacityLimiter, get_cancelled_exc_class, to_thread
 
 from catalog import Database
-from service.base.errors import (
-    InvalidRequestError,
-    QueryCancelledError,
-    QueryError,
-    QueryTimeoutError,
-    ServiceEndingError,
-    TooManyChecksError,
-    WorkerLostError,
-)
+from service.base import errors
 from service.base.settings import Settings
 from service.base.waiting import found_in_thread
 from service.query.engines.engine import task_folder
@@ -79,7 +71,7 @@ class Checks:
             QueryError: too much is compared, the check failed, or its process was lost.
         """
         if len(request.against) > _MOST_COMPARED:
-            raise InvalidRequestError(
+            raise errors.InvalidRequestError(
                 f"expected at most {_MOST_COMPARED} databases to compare with, found {len(request.against)}"
             )
 
@@ -92,11 +84,11 @@ class Checks:
             found = await self._in_turn(
                 lambda ending: self._reported(database, against, request, jar, jar_name, ending)
             )
-        except QueryError as error:
+        except errors.QueryError as error:
             self._notify("", error.code)
             raise
         except get_cancelled_exc_class():
-            self._notify("", QueryCancelledError.code)
+            self._notify("", errors.QueryCancelledError.code)
             raise
         self._notify(found.report["outcome"], "")
         return found
@@ -104,7 +96,7 @@ class Checks:
     async def _in_turn(self, check: Callable[[_Ending], ToldFindings]) -> ToldFindings:
         limits = self._settings.checks
         if self._open >= limits.running + limits.queued:
-            raise TooManyChecksError("too many checks wait", retry_after_s=_RETRY_AFTER_S)
+            raise errors.TooManyChecksError("too many checks wait", retry_after_s=_RETRY_AFTER_S)
         self._limiter = self._limiter or CapacityLimiter(max(1, limits.running))
         self._open += 1
         try:
@@ -160,7 +152,7 @@ class Checks:
                     raise _service_ending()
                 answer, _ = process.communicate(pickle.dumps(task), timeout=self._settings.checks.timeout_s)
             except subprocess.TimeoutExpired as error:
-                raise QueryTimeoutError(
+                raise errors.QueryTimeoutError(
                     f"the check was not done within {self._settings.checks.timeout_s:g} s",
                     hint="the setting check_timeout_s gives it more time",
                 ) from error
@@ -170,12 +162,12 @@ class Checks:
         if self._is_ending:
             raise _service_ending()
         if ending.has_come:
-            raise QueryCancelledError("the check was cancelled")
+            raise errors.QueryCancelledError("the check was cancelled")
         try:
             return told_findings(answer)
         except (TypeError, ValueError) as error:
             code = process.returncode
-            raise WorkerLostError(
+            raise errors.WorkerLostError(
                 f"the process of the check ended with code {code}",
                 hint="it may need more memory than it has: see worker_memory",
             ) from error
@@ -204,5 +196,5 @@ class _Ending:
                 self._process.kill()
 
 
-def _service_ending() -> ServiceEndingError:
-    return ServiceEndingError("the service is about to end", hint="try again soon")
+def _service_ending() -> errors.ServiceEndingError:
+    return errors.ServiceEndingError("the service is about to end", hint="try again soon")

@@ -15,23 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import writers
 from catalog import Database
 from doctor import DROPPED, Change, CheckReport, Mend, OperatorVerdict, Severity, StateOutcome, StateVerdict
 from readers import Serializer, State, StateKind, is_keyed, sql_type, type_named
 from service.query.encode import printable
 from service.query.sql.text import quoted
 from service.tasks.check.findings import Script, findings_of, title_of
-from writers import (
-    DroppedField,
-    ExpiringValue,
-    RenamedField,
-    RetypedField,
-    TypeChange,
-    UnencodableTypeError,
-    WriterError,
-    type_of_column,
-    write_snapshot,
-)
 
 _LEFT = frozenset({Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT})
 
@@ -112,8 +102,8 @@ class _Writer:
             for mend in mends:
                 values = _evolved(mend, values)
                 if mend.change is Change.RETYPE and values is not None:
-                    write_snapshot(values)
-        except WriterError as error:
+                    writers.write_snapshot(values)
+        except writers.WriterError as error:
             self.comments.append(f"left: {table}: {error.message}")
             return
         for mend in mends:
@@ -158,23 +148,25 @@ def _evolved(mend: Mend, values: Serializer | None) -> Serializer | None:
     if change is None:
         return values
     if values is None:
-        raise UnencodableTypeError("expected values of a known type, found none")
+        raise writers.UnencodableTypeError("expected values of a known type, found none")
     return change.evolved(values).serializer
 
 
-def _type_change(mend: Mend) -> TypeChange | None:
+def _type_change(mend: Mend) -> writers.TypeChange | None:
     path = mend.path[1:]
     match mend.change:
         case Change.RETYPE if mend.path[:1] != ("value",):
-            raise UnencodableTypeError(f"expected a change below value, found one of {'.'.join(mend.path)}")
+            raise writers.UnencodableTypeError(
+                f"expected a change below value, found one of {'.'.join(mend.path)}"
+            )
         case Change.RETYPE:
-            return RetypedField(path, type_named(mend.value))
+            return writers.RetypedField(path, type_named(mend.value))
         case Change.RENAME_FIELD:
-            return RenamedField(path, mend.value)
+            return writers.RenamedField(path, mend.value)
         case Change.DROP if path:
-            return DroppedField(path)
+            return writers.DroppedField(path)
         case Change.TTL:
-            return ExpiringValue(0 if mend.value == "true" else None)
+            return writers.ExpiringValue(0 if mend.value == "true" else None)
         case _:
             return None
 
@@ -203,8 +195,8 @@ def _type(name: str) -> str:
     serializer = type_named(name)
     column = serializer.arrow()
     try:
-        is_same = type_of_column("value", column) == serializer
-    except WriterError:
+        is_same = writers.type_of_column("value", column) == serializer
+    except writers.WriterError:
         is_same = False
     return sql_type(column) if is_same else _text(name)
 

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import doctor
+import writers
 from readers import (
     Operator,
     ReaderError,
@@ -41,24 +42,6 @@ from service.tasks.check.running import WrittenCheck, check_lines, check_version
 from service.tasks.task import Context, Task, TaskRequest, option
 from service.tasks.write.request import check_target, files_option, target_option, write_errors
 from service.tasks.write.writing import summary_lines
-from writers import (
-    Edit,
-    ExpiringValue,
-    FilesMode,
-    RefusedEditError,
-    RetypedField,
-    RewriteKeyedState,
-    SavepointWriter,
-    StateAlteration,
-    Summary,
-    TypeChange,
-    UnwritableError,
-    WithNewerFlink,
-    WriterError,
-    holds_older_objects,
-    needed_type,
-    try_types,
-)
 
 _KRYO_5_SINCE = 2  # the major version of Flink
 _KEYS = "its keys are objects of Kryo, or hold some: Flink 2.x finds no state of them, and a key cannot be written anew yet"
@@ -84,7 +67,7 @@ class ConvertedState:
 
     operator: Operator
     state: State
-    changes: tuple[TypeChange, ...]
+    changes: tuple[writers.TypeChange, ...]
     fields: tuple[tuple[str, str, str], ...]
     entries: int
 
@@ -131,18 +114,18 @@ class Plan:
     left: tuple[LeftState, ...]
 
     @property
-    def edits(self) -> tuple[Edit, ...]:
+    def edits(self) -> tuple[writers.Edit, ...]:
         """What writes them."""
-        edits: list[Edit] = []
+        edits: list[writers.Edit] = []
         for operator in {id(one.operator): one.operator for one in self.converted}.values():
             alterations = {
-                StateName(name=one.state.name): StateAlteration(types=one.changes)
+                StateName(name=one.state.name): writers.StateAlteration(types=one.changes)
                 for one in self.converted
                 if one.operator is operator
             }
-            edits.append(RewriteKeyedState(operator=operator, alterations=alterations))
+            edits.append(writers.RewriteKeyedState(operator=operator, alterations=alterations))
         if self.flink.major >= _KRYO_5_SINCE:
-            edits.append(WithNewerFlink((self.flink.major, self.flink.minor)))
+            edits.append(writers.WithNewerFlink((self.flink.major, self.flink.minor)))
         return tuple(edits)
 
 
@@ -168,7 +151,7 @@ def plan_of(
             on_state(state.name)
             try:
                 found = _converted(operator, state, declared.get((state.name, is_keyed(state.kind))), flink)
-            except (WriterError, ReaderError) as error:
+            except (writers.WriterError, ReaderError) as error:
                 left.append(LeftState(operator=operator, state_name=state.name, reason=error.message))
                 continue
             if found is not None:
@@ -237,7 +220,7 @@ def _converted(
     if not changes:
         return None
     if not is_keyed(state.kind):
-        raise RefusedEditError("it is operator state, whose types cannot be changed yet")
+        raise writers.RefusedEditError("it is operator state, whose types cannot be changed yet")
     new = entry.value
     for change in changes:
         new = change.evolved(new).serializer
@@ -246,7 +229,7 @@ def _converted(
         state=state,
         changes=changes,
         fields=tuple(_differences(entry.value, new)),
-        entries=try_types(operator, StateName(name=state.name), changes),
+        entries=writers.try_types(operator, StateName(name=state.name), changes),
     )
 
 
@@ -258,26 +241,28 @@ def _check_addresses(state: State) -> None:
     """
     entry = state.entry
     assert entry is not None
-    if entry.key is not None and holds_older_objects(entry.key):
-        raise RefusedEditError(_KEYS)
+    if entry.key is not None and writers.holds_older_objects(entry.key):
+        raise writers.RefusedEditError(_KEYS)
     for what, serializer in (("namespaces", entry.namespace), ("map keys", entry.map_key)):
-        if serializer is not None and holds_older_objects(serializer):
-            raise RefusedEditError(
+        if serializer is not None and writers.holds_older_objects(serializer):
+            raise writers.RefusedEditError(
                 f"its {what} are objects of Kryo, or hold some, which cannot be written anew yet"
             )
 
 
-def _changes(old: Serializer, declared: Serializer | None, *, is_upgrade: bool) -> Iterator[TypeChange]:
+def _changes(
+    old: Serializer, declared: Serializer | None, *, is_upgrade: bool
+) -> Iterator[writers.TypeChange]:
     """Yield the changes of a type that Flink does not make by itself."""
-    new = needed_type(old, declared, is_upgrade=is_upgrade)
+    new = writers.needed_type(old, declared, is_upgrade=is_upgrade)
     if new is not old:
         # The change goes inside the wrapper of a TTL.
-        yield RetypedField((), new.value if isinstance(new, TtlSerializer) else new)
+        yield writers.RetypedField((), new.value if isinstance(new, TtlSerializer) else new)
     if declared is None or is_upgrade:
         return
     expires = isinstance(declared, TtlSerializer)
     if expires is not isinstance(old, TtlSerializer):
-        yield ExpiringValue(time.time_ns() // 1_000_000 if expires else None)
+        yield writers.ExpiringValue(time.time_ns() // 1_000_000 if expires else None)
 
 
 def _differences(old: Serializer, new: Serializer, path: str = "value") -> Iterator[tuple[str, str, str]]:
@@ -339,7 +324,7 @@ class Converted:
     """
 
     plan: Plan
-    summary: Summary | None
+    summary: writers.Summary | None
     is_dry_run: bool
     target: str | None = None
     check: WrittenCheck | None = None
@@ -430,8 +415,10 @@ def run(request: ConvertRequest, context: Context) -> Converted:
         checks.append(checked(new, against, flink.text))
 
     with write_errors():
-        files, threads = FilesMode(request.files), machine.cores()
-        writer = SavepointWriter(savepoint.location, plan.edits, files, opened=savepoint, threads=threads)
+        files, threads = writers.FilesMode(request.files), machine.cores()
+        writer = writers.SavepointWriter(
+            savepoint.location, plan.edits, files, opened=savepoint, threads=threads
+        )
         if request.dry_run or request.target is None:
             return Converted(plan=plan, summary=writer.summary, is_dry_run=True)
         summary = writer.write(request.target, verify)
@@ -460,7 +447,7 @@ def verify_converted(savepoint: Savepoint, converted: tuple[ConvertedState, ...]
             state for state in operator.states if (state.name, state.kind) == (one.state.name, one.state.kind)
         ]
         if len(written) != 1:
-            raise UnwritableError(f"expected the state {one.state.name}, read {len(written)} back")
+            raise writers.UnwritableError(f"expected the state {one.state.name}, read {len(written)} back")
         _compare(one.state, written[0])
 
 
@@ -471,7 +458,7 @@ def _compare(before: State, after: State) -> None:
     ]
     expected, found = _summary(before, columns), _summary(after, columns)
     if expected != found:
-        raise UnwritableError(
+        raise writers.UnwritableError(
             f"expected {expected[0]} rows of {before.name} with the values that they had, read {found[0]} back with others; "
             "nothing was written"
         )

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
+import writers
 from catalog import Database, NotAKeyError, parse_key
 from readers import Operator, Savepoint, Selection, StateKind, StateName, is_keyed, source_offsets
 from service.base import machine
@@ -26,23 +27,6 @@ from service.tasks.task import Context, Task, TaskRequest, option
 from service.tasks.write.masks import CopyMasks
 from service.tasks.write.request import check_target, files_option, target_option, write_errors
 from service.tasks.write.writing import summary_lines, written_by
-from writers import (
-    AlterOperatorStates,
-    DropOperator,
-    Edit,
-    FilesMode,
-    FractionOfKeys,
-    GatherOperatorState,
-    KeyChoice,
-    KeyFilter,
-    ListedKeys,
-    RewriteKeyedState,
-    SavepointWriter,
-    StateAlteration,
-    Summary,
-    merged_edits,
-    texts_of,
-)
 
 _HEADER = "key"
 _OPERATOR_STATES = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST, StateKind.BROADCAST})
@@ -130,7 +114,7 @@ def _drop_state(found: Dropped, owner: str, table: Any) -> None:
 
 def choices_of(
     request: SampleRequest, database: Database, operators: Sequence[Operator], context: Context
-) -> dict[str, KeyChoice]:
+) -> dict[str, writers.KeyChoice]:
     """Return which keys of each operator stay, by its id.
 
     Raises:
@@ -140,9 +124,9 @@ def choices_of(
     """
     ids = [one.operator_id for one in operators]
     if request.fraction is not None:
-        return dict.fromkeys(ids, FractionOfKeys(fraction=request.fraction, seed=request.seed))
+        return dict.fromkeys(ids, writers.FractionOfKeys(fraction=request.fraction, seed=request.seed))
     if request.where is not None:
-        return dict.fromkeys(ids, ListedKeys(texts=_keys_where(request.where, database, context)))
+        return dict.fromkeys(ids, writers.ListedKeys(texts=_keys_where(request.where, database, context)))
     assert request.keys is not None
     return _listed(list(keys_in(request.keys)), operators)
 
@@ -158,7 +142,7 @@ def _keys_where(where: str, database: Database, context: Context) -> pa.Array:
     # On a line of its own, so that a comment at its end stays one.
     sql = f"SELECT DISTINCT key FROM {quoted(database.name)}.{quoted(table.strip())} WHERE ({condition}\n)"
     found = context.query(sql, max_rows=None)
-    return texts_of(found.column(0).combine_chunks()).drop_null()
+    return writers.texts_of(found.column(0).combine_chunks()).drop_null()
 
 
 def _check_closed(condition: str) -> None:
@@ -186,11 +170,11 @@ def keys_in(path: str) -> Iterator[str]:
         raise InvalidRequestError(f"keys: expected a CSV file of keys, found {path}: {error}") from error
 
 
-def _listed(texts: list[str], operators: Sequence[Operator]) -> dict[str, KeyChoice]:
+def _listed(texts: list[str], operators: Sequence[Operator]) -> dict[str, writers.KeyChoice]:
     if not texts:
         raise InvalidRequestError("keys: expected a file with at least one key, found none")
     left = set(texts)
-    found: dict[str, KeyChoice] = {}
+    found: dict[str, writers.KeyChoice] = {}
     for operator in operators:
         types = {
             (entry.key.arrow(), "key" in entry.unquoted)
@@ -206,8 +190,10 @@ def _listed(texts: list[str], operators: Sequence[Operator]) -> dict[str, KeyCho
                 except NotAKeyError:
                     continue
                 left.discard(text)
-                known.append(texts_of(key.array))
-        found[operator.operator_id] = ListedKeys(texts=pa.concat_arrays([pa.array([], pa.string()), *known]))
+                known.append(writers.texts_of(key.array))
+        found[operator.operator_id] = writers.ListedKeys(
+            texts=pa.concat_arrays([pa.array([], pa.string()), *known])
+        )
     if left:
         raise InvalidRequestError(
             f"keys: expected keys of the types that the operators have, found {min(left)!r:.100}, which fits none"
@@ -234,11 +220,11 @@ def _has_keys(kind: StateKind) -> bool:
 
 def edits_of(
     savepoint: Savepoint,
-    choices: Mapping[str, KeyChoice],
+    choices: Mapping[str, writers.KeyChoice],
     dropped: Dropped,
     parallelism: int | None,
     masks: CopyMasks | None,
-) -> list[Edit]:
+) -> list[writers.Edit]:
     """Return the edits of a sample: what is in state files first.
 
     Raises:
@@ -246,39 +232,41 @@ def edits_of(
         WriterError: a state cannot be masked.
         ReaderError: a state cannot be read.
     """
-    edits: list[Edit] = []
+    edits: list[writers.Edit] = []
     for operator in savepoint.operators:
         owner, metadata = operator.operator_id, operator.metadata
         if owner in dropped.operators:
-            edits.append(DropOperator(owner))
+            edits.append(writers.DropOperator(owner))
             continue
         masked = [] if masks is None else list(masks.edits(operator, dropped.keyed.get(owner, ())))
         # Operator state is changed where it is in the source, before it is gathered.
-        edits += [edit for edit in masked if not isinstance(edit, RewriteKeyedState)]
+        edits += [edit for edit in masked if not isinstance(edit, writers.RewriteKeyedState)]
         if owner in dropped.others:
-            edits.append(AlterOperatorStates(operator_id=owner, dropped=frozenset(dropped.others[owner])))
+            edits.append(
+                writers.AlterOperatorStates(operator_id=owner, dropped=frozenset(dropped.others[owner]))
+            )
         falls = parallelism is not None and parallelism < metadata.parallelism and not metadata.fully_finished
         if falls:
             assert parallelism is not None
-            edits.append(GatherOperatorState(operator_id=owner, parallelism=parallelism))
+            edits.append(writers.GatherOperatorState(operator_id=owner, parallelism=parallelism))
         keep, keyed = choices.get(owner), dropped.keyed.get(owner, ())
         if keep is not None or falls or keyed:
             edits.append(
-                RewriteKeyedState(
+                writers.RewriteKeyedState(
                     operator=operator,
                     keep=keep,
-                    alterations={name: StateAlteration(dropped=True) for name in keyed},
+                    alterations={name: writers.StateAlteration(dropped=True) for name in keyed},
                     parallelism=parallelism if falls else None,
                 )
             )
-        edits += [edit for edit in masked if isinstance(edit, RewriteKeyedState)]
+        edits += [edit for edit in masked if isinstance(edit, writers.RewriteKeyedState)]
     # What goes is found by its id in the source.
-    return sorted(merged_edits(edits), key=lambda edit: isinstance(edit, DropOperator))
+    return sorted(writers.merged_edits(edits), key=lambda edit: isinstance(edit, writers.DropOperator))
 
 
 def states_in(
     operators: Iterable[Operator],
-    choices: Mapping[str, KeyChoice] | None = None,
+    choices: Mapping[str, writers.KeyChoice] | None = None,
     without: Mapping[str, Collection[StateName]] | None = None,
 ) -> Iterator[SampledState]:
     """Yield the keyed states and timers of operators with the number of their entries.
@@ -302,7 +290,7 @@ def states_in(
                 if choices is None:
                     entries += sum(count for _, count in part.source.counts(part.name, Selection()))
                     continue
-                kept = KeyFilter(part.source, part.name, choices[operator.operator_id])
+                kept = writers.KeyFilter(part.source, part.name, choices[operator.operator_id])
                 for page in kept.kept(part.source.pages(part.name, Selection())):
                     # Of a long list that comes in parts, the first one counts.
                     entries += 0 if page.first_index else len(page)
@@ -393,7 +381,7 @@ class Sampled:
     states: tuple[SampledState, ...]
     dropped: tuple[str, ...]
     target: str | None = None
-    summary: Summary | None = None
+    summary: writers.Summary | None = None
     engine: str = ""
     check: WrittenCheck | None = None
 
@@ -469,10 +457,10 @@ def run(request: SampleRequest, context: Context) -> Sampled:
             states = _in_order(states_in(operators, choices, dropped.keyed))
             _check_some(states)
             return Sampled(states=states, dropped=tuple(dropped.names))
-        writer = SavepointWriter(
+        writer = writers.SavepointWriter(
             savepoint.location,
             edits,
-            FilesMode(request.files),
+            writers.FilesMode(request.files),
             opened=savepoint,
             threads=machine.cores(),
         )

@@ -24,14 +24,7 @@ from catalog.references import checkpoint_folders, folder_of
 from readers import JobPlan, Location, ReaderError, given_location, read_job_plan
 from service.base.errors import FlinkAnswerError, FlinkError, FlinkRefusalError, FlinkUnavailableError
 from service.base.settings import InvalidSettingError, Settings, parsed_prefixes, parts_of
-from service.tasks.jobs.answers import (
-    CheckpointAnswer,
-    JobCheckpoints,
-    JobSummary,
-    checkpoints_in,
-    jobs_in,
-    version_in,
-)
+from service.tasks.jobs import answers
 from service.tasks.jobs.client import RestClient
 
 _MOST_JOBS = 500
@@ -123,7 +116,7 @@ class LiveJob:
     started_at: datetime | None = None
     last_seen_at: datetime
     error: str | None = None
-    checkpoints: JobCheckpoints
+    checkpoints: answers.JobCheckpoints
     failure: str | None = None
     may_savepoint: bool = False
     paths: frozenset[str] = frozenset()
@@ -153,10 +146,10 @@ class _Followed:
         is_done: whether the job has ended, and was asked since.
     """
 
-    summary: JobSummary
+    summary: answers.JobSummary
     last_seen_at: datetime
-    answer: JobCheckpoints | None = None
-    checkpoints: dict[int, CheckpointAnswer] = field(default_factory=dict)
+    answer: answers.JobCheckpoints | None = None
+    checkpoints: dict[int, answers.CheckpointAnswer] = field(default_factory=dict)
     plan: JobPlan | None = None
     error: str | None = None
     is_done: bool = False
@@ -185,8 +178,8 @@ class Watch:
         Raises:
             FlinkError: it does not answer, or not as it should; what was known stays known.
         """
-        self.version = version_in(self._client.get("/config"))
-        jobs = jobs_in(self._client.get("/jobs/overview"))[:_MOST_JOBS]
+        self.version = answers.version_in(self._client.get("/config"))
+        jobs = answers.jobs_in(self._client.get("/jobs/overview"))[:_MOST_JOBS]
         now = datetime.now(UTC)
         listed = {job.job_id for job in jobs}
         for job in jobs:
@@ -232,7 +225,7 @@ class Watch:
         try:
             if followed.plan is None:
                 followed.plan = self._plan(job_id)
-            answer = checkpoints_in(self._client.get(f"/jobs/{job_id}/checkpoints"))
+            answer = answers.checkpoints_in(self._client.get(f"/jobs/{job_id}/checkpoints"))
         except FlinkUnavailableError:
             raise
         except FlinkError as error:
@@ -275,7 +268,7 @@ class Watch:
             started_at=summary.started_at,
             last_seen_at=followed.last_seen_at,
             error=followed.error,
-            checkpoints=followed.answer or JobCheckpoints(),
+            checkpoints=followed.answer or answers.JobCheckpoints(),
             failure=max(failures, key=lambda one: one.number).failure if failures else None,
             paths=paths,
             folders=frozenset(checkpoint_folders(summary.job_id, paths)),
@@ -299,7 +292,7 @@ class Watch:
             operator_uids={one_id: one.uid for one_id, one in plan.items() if one.uid is not None},
         )
 
-    def _by_path(self, followed: _Followed) -> dict[str, CheckpointAnswer]:
+    def _by_path(self, followed: _Followed) -> dict[str, answers.CheckpointAnswer]:
         """Return our path of each checkpoint that has one → what Flink says of it."""
         return {
             place_of(self._places.here(one.path)): one

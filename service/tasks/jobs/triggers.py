@@ -16,15 +16,7 @@ from datetime import UTC, datetime
 
 from catalog import Catalog, Job
 from readers import ReaderError, given_location
-from service.base.errors import (
-    ConflictError,
-    ForbiddenError,
-    QueryError,
-    SavepointFailedError,
-    SavepointNotFoundError,
-    ServiceEndingError,
-    TooManySavepointsError,
-)
+from service.base import errors
 from service.base.principal import Identity, Principal
 from service.base.settings import Settings
 from service.query.running.run import QueryState
@@ -68,7 +60,7 @@ class SavepointRecord:
     acknowledged: int = 0
     subtasks: int = 0
     database: str | None = None
-    error: QueryError | None = None
+    error: errors.QueryError | None = None
     created_at: datetime
     elapsed_ms: float = 0.0
 
@@ -123,20 +115,20 @@ class Triggers:
             FlinkError: Flink does not answer, or refuses.
         """
         if not self.are_allowed:
-            raise ForbiddenError(
+            raise errors.ForbiddenError(
                 "this service triggers no savepoints",
                 hint="its owner can allow it with the setting flink_savepoints",
             )
         live = self._clusters.live(job)
         if not _may_trigger(job, live, caller):
-            raise ForbiddenError(
+            raise errors.ForbiddenError(
                 f"expected a user who may trigger savepoints of {job.name!r}",
                 hint="a grant such as savepoints:prod/* allows it",
             )
         if live is None or live.state != RUNNING or live.error is not None:
             state = "no cluster that runs it" if live is None else live.error or f"it {live.state}"
             hint = "GET /api/flink lists the jobs whose checkpoints are called otherwise here: --flink-path-map maps their paths"
-            raise ConflictError(
+            raise errors.ConflictError(
                 f"expected a job that runs, found {state}",
                 code="JOB_NOT_RUNNING",
                 hint=hint if live is None else None,
@@ -176,7 +168,7 @@ class Triggers:
         with self._lock:
             found = self._open.get(trigger_id) or self._past.get(trigger_id)
         if found is None or found.job != job.name:
-            raise SavepointNotFoundError("there is no such savepoint of this job")
+            raise errors.SavepointNotFoundError("there is no such savepoint of this job")
         return found.seen_by(caller)
 
     def records(self, job: Job, caller: Principal) -> list[SavepointRecord]:
@@ -201,29 +193,29 @@ class Triggers:
 
     def _check(self, record: SavepointRecord) -> None:
         if self._ended.is_set():
-            raise ServiceEndingError("the service is about to end", hint="try again soon")
+            raise errors.ServiceEndingError("the service is about to end", hint="try again soon")
         of_job = [
             one for one in self._open.values() if (one.cluster, one.job_id) == (record.cluster, record.job_id)
         ]
         if of_job:
-            raise ConflictError(
+            raise errors.ConflictError(
                 "expected a job without an open savepoint, found that Flink makes one", code="SAVEPOINT_OPEN"
             )
         if len(self._open) >= max(1, self._settings.open_savepoints):
-            raise TooManySavepointsError("too many savepoints are open", retry_after_s=_RETRY_AFTER_S)
+            raise errors.TooManySavepointsError("too many savepoints are open", retry_after_s=_RETRY_AFTER_S)
 
     def _follow(self, trigger: Trigger, record: SavepointRecord) -> None:
         """Watch a savepoint until it has ended, and let it be a database."""
         begun = time.monotonic()
-        error: QueryError | None = None
+        error: errors.QueryError | None = None
         database = None
         try:
             path = self._awaited(trigger, record.id)
             database = self._found(path)
-        except QueryError as failure:
+        except errors.QueryError as failure:
             error = failure
         except Exception as failure:  # a record must not stay open, whatever a library raises
-            error = QueryError("the service failed; its log says why", detail=repr(failure))
+            error = errors.QueryError("the service failed; its log says why", detail=repr(failure))
         with self._lock:
             ended = replace(
                 self._open.pop(record.id),
@@ -256,7 +248,7 @@ class Triggers:
                     subtasks=progress.subtasks,
                     elapsed_ms=(time.monotonic() - begun) * 1000,
                 )
-        raise ServiceEndingError("the service is about to end; Flink may still make the savepoint")
+        raise errors.ServiceEndingError("the service is about to end; Flink may still make the savepoint")
 
     def _found(self, recorded: str) -> str:
         """Return the name of the database at a path of Flink.
@@ -267,7 +259,7 @@ class Triggers:
         path = self._clusters.places.here(recorded)
         name = given_location(path)[0].name
         if not self._clusters.places.is_served(path):
-            raise SavepointFailedError(
+            raise errors.SavepointFailedError(
                 f"Flink made the savepoint {name!r:.200}, but in no folder that is served",
                 hint="serve its folder with --root; --flink-path-map OLD=NEW if it is called otherwise here",
                 detail=f"Flink made the savepoint {path}, but in no folder that is served",
@@ -280,7 +272,7 @@ class Triggers:
                     return database.name
             if self._ended.wait(1):
                 break
-        raise SavepointFailedError(
+        raise errors.SavepointFailedError(
             f"Flink made the savepoint {name!r:.200}, but it cannot be seen where it should be",
             detail=f"expected a savepoint at {path}, found none",
         )

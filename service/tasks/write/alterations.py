@@ -9,21 +9,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+import readers
+import writers
 from catalog import CatalogError, Table
 from catalog.changedtables import ChangedTable, state_key
 from catalog.statetables import StateTable
-from readers import (
-    Operator,
-    Savepoint,
-    Serializer,
-    State,
-    StateKind,
-    StateName,
-    UnsupportedSerializerError,
-    is_keyed,
-    operator_id_of,
-    type_named,
-)
 from service.base.errors import InvalidQueryError, QueryError
 from service.tasks.write.changes import (
     Changes,
@@ -35,37 +25,8 @@ from service.tasks.write.changes import (
 )
 from service.tasks.write.request import write_errors
 from service.tasks.write.rows.layers import check_found, check_not_assumed
+from service.tasks.write.statements import script
 from service.tasks.write.statements.parser import Fragment, Statement
-from service.tasks.write.statements.script import (
-    AddColumn,
-    AlterColumn,
-    ColumnStatement,
-    DropColumn,
-    DropTable,
-    RenameColumn,
-    RenameTable,
-    SetOptions,
-    Truncate,
-)
-from writers import (
-    AddedField,
-    AlterOperatorStates,
-    DropOperator,
-    DroppedField,
-    Edit,
-    ExpiringValue,
-    RenamedField,
-    RenameOperator,
-    RetypedField,
-    RewriteKeyedState,
-    StateAlteration,
-    TypeChange,
-    UnwritableError,
-    is_of_sink,
-    replaces_values,
-    shown,
-    type_of_column,
-)
 
 _SHAPE = ("max_parallelism", "parallelism")
 
@@ -75,11 +36,11 @@ class OperatorChanges(Changes):
 
     def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
-        self._edits: list[Edit] = []
+        self._edits: list[writers.Edit] = []
         self._uids: dict[str, str] = {}
-        self._shapes: dict[str, RewriteKeyedState] = {}
+        self._shapes: dict[str, writers.RewriteKeyedState] = {}
 
-    def edits(self) -> Iterator[Edit]:
+    def edits(self) -> Iterator[writers.Edit]:
         # State is found by the ids of operators in the source, so it comes first.
         for source_id, edit in self._shapes.items():
             if self.context.operator_ids[source_id] is not None:
@@ -96,39 +57,39 @@ class OperatorChanges(Changes):
             for one in self.context.database.savepoint.operators
         )
 
-    def _shape(self, operator: Operator) -> tuple[int, int]:
+    def _shape(self, operator: readers.Operator) -> tuple[int, int]:
         """Return the numbers of key groups and subtasks of an operator now."""
         edit, (groups, subtasks) = self._shapes[operator.operator_id], _shape_of(operator)
         return edit.max_parallelism or groups, edit.parallelism or subtasks
 
-    def _drop(self, statement: DropTable) -> Effect:
+    def _drop(self, statement: script.DropTable) -> Effect:
         name = statement.name
         source_id, operator_id = self.context.operator(name)
-        self._edits.append(DropOperator(operator_id))
+        self._edits.append(writers.DropOperator(operator_id))
         self.context.operator_ids[source_id] = None
         text = f"{name} is dropped: a job that has this operator starts it without state"
-        if any(map(is_of_sink, self.context.in_source(source_id).states)):
+        if any(map(writers.is_of_sink, self.context.in_source(source_id).states)):
             text += "; what it has written and not committed is never committed"
         return Effect(table=name, text=text)
 
-    def _rename(self, statement: RenameTable) -> Effect:
+    def _rename(self, statement: script.RenameTable) -> Effect:
         name = statement.name
         source_id, operator_id = self.context.operator(name)
-        self._edits.append(RenameOperator(operator_id, statement.new_name))
+        self._edits.append(writers.RenameOperator(operator_id, statement.new_name))
         self._uids[source_id] = statement.new_name
-        self.context.operator_ids[source_id] = operator_id_of(statement.new_name)
+        self.context.operator_ids[source_id] = readers.operator_id_of(statement.new_name)
         text = (
             f"{name} has the uid {statement.new_name!r}: a job without such an operator restores only with "
             "allowNonRestoredState, and leaves this state out"
         )
         return Effect(table=name, text=text)
 
-    def _set(self, statement: SetOptions) -> Effect:
+    def _set(self, statement: script.SetOptions) -> Effect:
         name = statement.name
         source_id, _ = self.context.operator(name)
         values = {option: self._number(option, value) for option, value in statement.options}
         operator = self.context.in_source(source_id)
-        edit = RewriteKeyedState(
+        edit = writers.RewriteKeyedState(
             operator=operator,
             max_parallelism=values.get("max_parallelism"),
             parallelism=values.get("parallelism"),
@@ -150,13 +111,15 @@ class OperatorChanges(Changes):
         constant = self.context.constant(expression)
         value = constant.as_py() if pa.types.is_integer(constant.type) else None
         if value is None or value < 1:
-            raise InvalidQueryError(f"expected a number above 0 for {option}, found {shown(constant)}")
+            raise InvalidQueryError(
+                f"expected a number above 0 for {option}, found {writers.shown(constant)}"
+            )
         return int(value)
 
-    appliers: ClassVar = {DropTable: _drop, RenameTable: _rename, SetOptions: _set}
+    appliers: ClassVar = {script.DropTable: _drop, script.RenameTable: _rename, script.SetOptions: _set}
 
 
-def _shape_of(operator: Operator) -> tuple[int, int]:
+def _shape_of(operator: readers.Operator) -> tuple[int, int]:
     return operator.metadata.max_parallelism, operator.metadata.parallelism
 
 
@@ -182,9 +145,9 @@ class AlteredState:
     """
 
     source_id: str
-    state: State
-    alteration: StateAlteration
-    values: Serializer | None
+    state: readers.State
+    alteration: writers.StateAlteration
+    values: readers.Serializer | None
 
     @property
     def name(self) -> str:
@@ -196,7 +159,7 @@ class AlteredState:
         """Whether it is another one than in the source."""
         entry, altered = self.state.entry, self.alteration
         is_retyped = bool(altered.types) and (
-            entry is None or self.values != entry.value or replaces_values(altered.types)
+            entry is None or self.values != entry.value or writers.replaces_values(altered.types)
         )
         return altered.dropped or altered.truncated or is_retyped or self.name != self.state.name
 
@@ -206,12 +169,12 @@ class StateAlterations(Changes):
 
     def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
-        self._altered: dict[tuple[str, StateKind, str], AlteredState] = {}
+        self._altered: dict[tuple[str, readers.StateKind, str], AlteredState] = {}
 
     def owns(self, table: str) -> bool:
         return self._found(table) is not None
 
-    def edits(self) -> Iterator[Edit]:
+    def edits(self) -> Iterator[writers.Edit]:
         altered = list(self._altered.values())
         if any(one.alteration.types for one in altered):
             check_shared_classes(self.types())
@@ -220,13 +183,15 @@ class StateAlterations(Changes):
                 continue
             own = [one for one in altered if one.source_id == source_id]
             keyed = {
-                StateName(name=one.state.name): one.alteration for one in own if is_keyed(one.state.kind)
+                readers.StateName(name=one.state.name): one.alteration
+                for one in own
+                if readers.is_keyed(one.state.kind)
             }
             if keyed:
-                yield RewriteKeyedState(operator=self.context.in_source(source_id), alterations=keyed)
-            others = [one for one in own if not is_keyed(one.state.kind)]
+                yield writers.RewriteKeyedState(operator=self.context.in_source(source_id), alterations=keyed)
+            others = [one for one in own if not readers.is_keyed(one.state.kind)]
             if others:
-                yield AlterOperatorStates(
+                yield writers.AlterOperatorStates(
                     operator_id=source_id,
                     dropped=frozenset(one.state.name for one in others if one.alteration.dropped),
                     truncated=frozenset(one.state.name for one in others if one.alteration.truncated),
@@ -271,7 +236,7 @@ class StateAlterations(Changes):
             )
         return self._changed(found)
 
-    def verify(self, savepoint: Savepoint) -> None:
+    def verify(self, savepoint: readers.Savepoint) -> None:
         """Check that the new savepoint has the states that stay, by their new names, and no others.
 
         Raises:
@@ -285,19 +250,19 @@ class StateAlterations(Changes):
             expected = sorted([*self._names(source_id), *self.context.created.get(source_id, ())])
             found = sorted(state.name for state in operator.states)
             if found != expected:
-                raise UnwritableError(
+                raise writers.UnwritableError(
                     f"expected the states {', '.join(expected)}, read back {', '.join(found)}"
                 )
 
     # ---- statements ----
 
-    def _drop(self, statement: DropTable) -> Effect:
+    def _drop(self, statement: script.DropTable) -> Effect:
         found = self._state(statement)
         self._keep(replace(found, alteration=replace(found.alteration, dropped=True)))
         text = f"{statement.name} is dropped: a job that declares this state starts it empty"
         return Effect(table=statement.name, text=text + self._timers_left(found))
 
-    def _truncate(self, statement: Truncate) -> Effect:
+    def _truncate(self, statement: script.Truncate) -> Effect:
         found = self._state(statement)
         rows = self._rows(statement.name)
         check_found(self.context, statement, rows, statement.name)
@@ -306,7 +271,7 @@ class StateAlterations(Changes):
         text = f"{statement.name} is empty: {rows} {'row is' if rows == 1 else 'rows are'} removed"
         return Effect(table=statement.name, removed=rows, text=text + self._timers_left(found))
 
-    def _rename(self, statement: RenameTable) -> Effect:
+    def _rename(self, statement: script.RenameTable) -> Effect:
         found, new = self._state(statement), statement.new_name
         _, separator, rest = new.partition(_SEPARATOR)
         if separator and new.startswith(statement.name.removesuffix(found.name)):
@@ -319,31 +284,31 @@ class StateAlterations(Changes):
         text = f"{statement.name} is called {new!r}: a job that declares a state of this name finds it"
         return Effect(table=statement.name, text=text)
 
-    def _rename_column(self, statement: RenameColumn) -> Effect:
-        change = RenamedField(self._path(statement), statement.new_name)
+    def _rename_column(self, statement: script.RenameColumn) -> Effect:
+        change = writers.RenamedField(self._path(statement), statement.new_name)
         return self._change(
             statement, change, f"the field {_shown(statement)} is called {statement.new_name}"
         )
 
-    def _add_column(self, statement: AddColumn) -> Effect:
+    def _add_column(self, statement: script.AddColumn) -> Effect:
         path = self._path(statement)
         default = self.context.constant(statement.default) if statement.default is not None else None
-        change = AddedField(path, self._serializer(statement.type), default)
-        text = "NULL" if default is None or not default.is_valid else shown(default)
+        change = writers.AddedField(path, self._serializer(statement.type), default)
+        text = "NULL" if default is None or not default.is_valid else writers.shown(default)
         return self._change(
             statement, change, f"the field {_shown(statement)} is added, {text} in every value"
         )
 
-    def _drop_column(self, statement: DropColumn) -> Effect:
-        change = DroppedField(self._path(statement))
+    def _drop_column(self, statement: script.DropColumn) -> Effect:
+        change = writers.DroppedField(self._path(statement))
         return self._change(statement, change, f"the field {_shown(statement)} goes with its values")
 
-    def _alter_column(self, statement: AlterColumn) -> Effect:
+    def _alter_column(self, statement: script.AlterColumn) -> Effect:
         serializer = self._serializer(statement.type)
-        change = RetypedField(self._path(statement, is_whole_allowed=True), serializer)
+        change = writers.RetypedField(self._path(statement, is_whole_allowed=True), serializer)
         return self._change(statement, change, f"{_shown(statement)} has the type {serializer.type_name}")
 
-    def _set(self, statement: SetOptions) -> Effect:
+    def _set(self, statement: script.SetOptions) -> Effect:
         for option, _ in statement.options:
             if option != "ttl":
                 raise InvalidQueryError(f"expected the option ttl of a state, found {option}")
@@ -351,17 +316,17 @@ class StateAlterations(Changes):
         value = constant.as_py() if pa.types.is_boolean(constant.type) else None
         if value is None:
             raise InvalidQueryError(
-                f"expected ttl = true or ttl = false, found {shown(constant)}: how long values live is not in a savepoint, the job "
+                f"expected ttl = true or ttl = false, found {writers.shown(constant)}: how long values live is not in a savepoint, the job "
                 "says it"
             )
         if not value:
-            return self._change(statement, ExpiringValue(None), "values have no TTL")
-        now = ExpiringValue(time.time_ns() // 1_000_000)
+            return self._change(statement, writers.ExpiringValue(None), "values have no TTL")
+        now = writers.ExpiringValue(time.time_ns() // 1_000_000)
         return self._change(statement, now, "values have TTL, and were accessed now")
 
-    def _change(self, statement: Statement, change: TypeChange, text: str) -> Effect:
+    def _change(self, statement: Statement, change: writers.TypeChange, text: str) -> Effect:
         found = self._state(statement)
-        if not is_keyed(found.state.kind) or found.values is None:
+        if not readers.is_keyed(found.state.kind) or found.values is None:
             raise InvalidQueryError(
                 f"expected keyed state, found {statement.name!r}: types of operator state cannot be changed yet"
             )
@@ -422,7 +387,7 @@ class StateAlterations(Changes):
             return None
         entry = state.entry
         return AlteredState(
-            state.operator_id, state, StateAlteration(), entry.value if entry is not None else None
+            state.operator_id, state, writers.StateAlteration(), entry.value if entry is not None else None
         )
 
     def _tables(self, source_id: str) -> Iterator[tuple[str, StateTable]]:
@@ -453,13 +418,13 @@ class StateAlterations(Changes):
         """Return the table of a state, with the rows that statements have changed."""
         return ChangedTable(self._table_of(found), self.context.states.table_changes)
 
-    def _key(self, altered: AlteredState) -> tuple[str, StateKind, str]:
+    def _key(self, altered: AlteredState) -> tuple[str, readers.StateKind, str]:
         return altered.source_id, altered.state.kind, altered.state.name
 
     def _timers_left(self, found: AlteredState) -> str:
         """Return a warning that timers stay where the contents of windows go."""
         has_timers = any(
-            state.kind is StateKind.TIMER for state in self.context.in_source(found.source_id).states
+            state.kind is readers.StateKind.TIMER for state in self.context.in_source(found.source_id).states
         )
         if found.state.name not in _WINDOWS or not has_timers:
             return ""
@@ -467,7 +432,7 @@ class StateAlterations(Changes):
 
     # ---- parts of statements ----
 
-    def _path(self, statement: ColumnStatement, *, is_whole_allowed: bool = False) -> tuple[str, ...]:
+    def _path(self, statement: script.ColumnStatement, *, is_whole_allowed: bool = False) -> tuple[str, ...]:
         column, *path = statement.path
         if column.casefold() != _VALUE or not (path or is_whole_allowed):
             raise InvalidQueryError(
@@ -476,15 +441,15 @@ class StateAlterations(Changes):
             )
         return tuple(path)
 
-    def _serializer(self, type_: str) -> Serializer:
+    def _serializer(self, type_: str) -> readers.Serializer:
         """Return the serializer of a type: one of Flink by its name, or else one of SQL.
 
         Raises:
             QueryError: it is neither.
         """
         try:
-            return type_named(type_)
-        except UnsupportedSerializerError as unknown:
+            return readers.type_named(type_)
+        except readers.UnsupportedSerializerError as unknown:
             try:
                 with self.context.select(Composition(f"SELECT CAST(NULL AS {type_}) AS value")) as reader:
                     column = reader.schema.field(0)
@@ -493,7 +458,7 @@ class StateAlterations(Changes):
                     f"expected a type of SQL such as BIGINT, or one of Flink such as 'Long', found {type_!r}: {unknown.message}"
                 ) from error
             with write_errors():
-                return type_of_column("value", column.type)
+                return writers.type_of_column("value", column.type)
 
     def _rows(self, table: str) -> int:
         """Return the number of rows of a state."""
@@ -503,14 +468,14 @@ class StateAlterations(Changes):
         return int(self.context.read(select, {"counted": self._changed(found)}).column(0)[0].as_py())
 
     appliers: ClassVar = {
-        AddColumn: _add_column,
-        AlterColumn: _alter_column,
-        DropColumn: _drop_column,
-        DropTable: _drop,
-        RenameColumn: _rename_column,
-        RenameTable: _rename,
-        SetOptions: _set,
-        Truncate: _truncate,
+        script.AddColumn: _add_column,
+        script.AlterColumn: _alter_column,
+        script.DropColumn: _drop_column,
+        script.DropTable: _drop,
+        script.RenameColumn: _rename_column,
+        script.RenameTable: _rename,
+        script.SetOptions: _set,
+        script.Truncate: _truncate,
     }
 
 
@@ -521,20 +486,20 @@ def _divisions(table: str) -> Iterator[tuple[str, str]]:
         yield _SEPARATOR.join(parts[:count]), _SEPARATOR.join(parts[count:])
 
 
-def _shown(statement: ColumnStatement) -> str:
+def _shown(statement: script.ColumnStatement) -> str:
     return ".".join(statement.path)
 
 
 _KINDS = frozenset(
     {
-        StateKind.VALUE,
-        StateKind.LIST,
-        StateKind.MAP,
-        StateKind.REDUCING,
-        StateKind.AGGREGATING,
-        StateKind.FOLDING,
-        StateKind.OPERATOR_LIST,
-        StateKind.UNION_LIST,
-        StateKind.BROADCAST,
+        readers.StateKind.VALUE,
+        readers.StateKind.LIST,
+        readers.StateKind.MAP,
+        readers.StateKind.REDUCING,
+        readers.StateKind.AGGREGATING,
+        readers.StateKind.FOLDING,
+        readers.StateKind.OPERATOR_LIST,
+        readers.StateKind.UNION_LIST,
+        readers.StateKind.BROADCAST,
     }
 )

@@ -34,12 +34,7 @@ from catalog.changedtables import STATE, StateKey, TableChanges, changed_state
 from catalog.scan import FactsSplit
 from catalog.statetables import TableState
 from readers import ROW, Operator, PojoSerializer, Savepoint, Serializer, State, operator_id_of
-from service.base.errors import (
-    InvalidQueryError,
-    InvalidValueError,
-    Position,
-    translated,
-)
+from service.base import errors
 from service.query.sql.text import quoted
 from service.tasks.write.statements.parser import Fragment, Statement
 from service.tasks.write.statements.script import Assignment, RowStatement
@@ -96,7 +91,7 @@ class Composition:
         """The SELECT."""
         return "".join(self._pieces)
 
-    def position(self, position: Position) -> Position | None:
+    def position(self, position: errors.Position) -> errors.Position | None:
         """Return the place in the script of a place in the SELECT; None if it is not from the script."""
         lines = self.text.splitlines(keepends=True)
         offset = sum(map(len, lines[: position.line - 1])) + position.column - 1
@@ -433,7 +428,7 @@ class ScriptContext:
         """
         qualifier = path[:-1]
         if qualifier and qualifier[-1].casefold() != self.database.name.casefold():
-            raise InvalidQueryError(
+            raise errors.InvalidQueryError(
                 f"expected a table of {self.database.name!r}, found one of {'.'.join(qualifier)!r}"
             )
 
@@ -447,11 +442,11 @@ class ScriptContext:
             # An earlier statement may have given it this uid.
             if operator_id == operator_id_of(name) and operator_id != source_id:
                 return source_id, operator_id
-        with translated(CatalogError):
+        with errors.translated(CatalogError):
             source_id = self.database.operator_of(name)
         found = self.operator_ids[source_id]
         if found is None:
-            raise InvalidQueryError(f"an earlier statement dropped {name!r}")
+            raise errors.InvalidQueryError(f"an earlier statement dropped {name!r}")
         return source_id, found
 
 
@@ -560,7 +555,7 @@ def field_warnings(state: str, fields: Iterable[NullField], savepoint: Savepoint
         jars = savepoint.jars
         is_primitive = None if jars is None else jars.is_primitive(one.java_class, one.name)
         if is_primitive:
-            raise InvalidValueError(
+            raise errors.InvalidValueError(
                 f"{state}: expected a value for {one}, which is primitive in the jar, found NULL",
                 hint="set a value; Flink refuses the whole restore otherwise",
             )
@@ -659,7 +654,7 @@ def check_created_classes(created: Sequence[StateTypes], kept: Iterable[StateTyp
                     if owner == name and others.get(field, kind) != kind
                 ]
                 if wrong:
-                    raise InvalidQueryError(
+                    raise errors.InvalidQueryError(
                         f"the field {wrong[0]} of {name} is {fields[wrong[0]]} in {one.table}, and {others[wrong[0]]} in {table}: "
                         "the job has one class for both, so Flink would refuse the restore",
                         hint="give the field one type in both",
@@ -673,7 +668,7 @@ def _check_gone(name: str, field: str, kind: str, altered: StateTypes, known: It
         if any(owner == name and fields.get(field) == kind for owner, fields in _classes(one.after))
     ]
     if left:
-        raise InvalidQueryError(
+        raise errors.InvalidQueryError(
             f"the field {field} of {name} changes in {altered.table}, and stays as it was in {', '.join(left)}: the job has one class "
             "for all of them, so Flink would refuse the restore, or lose the field",
             hint="alter all of these states in one script",

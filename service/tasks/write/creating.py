@@ -18,22 +18,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+import readers
+import writers
 from catalog import CatalogError, Table
 from catalog.changedtables import ChangedTable, TableChanges, writable_states_of
 from catalog.statetables import StatesTable, TimersTable
-from readers import (
-    ROW,
-    Operator,
-    PojoSerializer,
-    Savepoint,
-    Serializer,
-    State,
-    StateKind,
-    UnsupportedSerializerError,
-    is_keyed,
-    operator_id_of,
-    type_named,
-)
 from service.base.errors import InvalidQueryError, QueryError, query_error_of, translated
 from service.query.sql.text import quoted
 from service.tasks.write.changes import (
@@ -50,30 +39,6 @@ from service.tasks.write.request import write_errors
 from service.tasks.write.rows.layers import check_not_assumed, shared_group
 from service.tasks.write.statements.creation import CreateTable, whole_rows
 from service.tasks.write.statements.parser import Fragment
-from writers import (
-    GROUP,
-    MOST_KEY_GROUPS,
-    CollectedElements,
-    CreateOperator,
-    Edit,
-    ExtendOperatorState,
-    NewState,
-    NullField,
-    RestoreWarning,
-    RewriteKeyedState,
-    SpooledEntries,
-    StateChanges,
-    WriterError,
-    carry,
-    check_created,
-    check_objects,
-    fitted,
-    kind_named,
-    named_after,
-    null_fields,
-    state_like,
-    type_of_column,
-)
 
 _TYPED = ("key", "namespace", "map_key", "value")
 _KEY = "key"
@@ -95,22 +60,22 @@ class CreatedStates:
     """
 
     uid: str
-    known: Operator | None
+    known: readers.Operator | None
     parallelism: int
     max_parallelism: int
-    keyed: list[SpooledEntries] = field(default_factory=list)
-    elements: list[CollectedElements] = field(default_factory=list)
+    keyed: list[writers.SpooledEntries] = field(default_factory=list)
+    elements: list[writers.CollectedElements] = field(default_factory=list)
 
     @property
     def names(self) -> set[str]:
         """The names of its new states."""
         return {one.state.name for one in self.keyed} | {one.state.name for one in self.elements}
 
-    def edits(self) -> Iterator[Edit]:
+    def edits(self) -> Iterator[writers.Edit]:
         """Yield what writes them."""
         keyed, elements = tuple(self.keyed), tuple(self.elements)
         if self.known is None:
-            yield CreateOperator(
+            yield writers.CreateOperator(
                 uid=self.uid,
                 parallelism=self.parallelism,
                 max_parallelism=self.max_parallelism,
@@ -119,9 +84,9 @@ class CreatedStates:
             )
             return
         if keyed:
-            yield RewriteKeyedState(operator=self.known, added=keyed)
+            yield writers.RewriteKeyedState(operator=self.known, added=keyed)
         if elements:
-            yield ExtendOperatorState(operator_id=self.known.operator_id, elements=elements)
+            yield writers.ExtendOperatorState(operator_id=self.known.operator_id, elements=elements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +99,7 @@ class LikedState:
         parallelism, max_parallelism: of its operator.
     """
 
-    state: State
+    state: readers.State
     table: ChangedTable
     parallelism: int
     max_parallelism: int
@@ -142,7 +107,7 @@ class LikedState:
     def keeps_groups_in(self, operator: CreatedStates) -> bool:
         """Return whether its entries have their key groups in an operator, too."""
         is_same = self.max_parallelism == operator.max_parallelism
-        return is_keyed(self.state.kind) and is_same and shared_group(self.state) is None
+        return readers.is_keyed(self.state.kind) and is_same and shared_group(self.state) is None
 
 
 class StateCreations(Changes):
@@ -156,15 +121,15 @@ class StateCreations(Changes):
         super().__init__(context)
         self._operators: dict[str, CreatedStates] = {}
         self._tables: set[str] = set()
-        self._warnings: list[RestoreWarning] = []
+        self._warnings: list[writers.RestoreWarning] = []
         self.types: list[StateTypes] = []
 
     @property
-    def warnings(self) -> tuple[RestoreWarning, ...]:
+    def warnings(self) -> tuple[writers.RestoreWarning, ...]:
         """What Flink may refuse in the new states."""
         return tuple(self._warnings)
 
-    def edits(self) -> Iterator[Edit]:
+    def edits(self) -> Iterator[writers.Edit]:
         return (edit for operator in self._operators.values() for edit in operator.edits())
 
     def table(self, name: str) -> Table | None:
@@ -179,16 +144,16 @@ class StateCreations(Changes):
             )
         return None
 
-    def verify(self, savepoint: Savepoint) -> None:
+    def verify(self, savepoint: readers.Savepoint) -> None:
         for operator in self._operators.values():
             known = operator.known
             now = (
-                operator_id_of(operator.uid)
+                readers.operator_id_of(operator.uid)
                 if known is None
                 else self.context.operator_ids[known.operator_id]
             )
             if now is not None:
-                check_created(savepoint, now, operator.keyed, operator.elements)
+                writers.check_created(savepoint, now, operator.keyed, operator.elements)
 
     def close(self) -> None:
         for operator in self._operators.values():
@@ -205,10 +170,10 @@ class StateCreations(Changes):
             raise InvalidQueryError(
                 f"expected a new state of {uid!r}, found {name!r}, which the script creates already"
             )
-        nulls: set[NullField] = set()
+        nulls: set[writers.NullField] = set()
         whole = whole_rows(statement.query, statement.like) if like is not None else None
         if like is not None and whole is not None and like.keeps_groups_in(operator):
-            state = state_like(like.state, name)
+            state = writers.state_like(like.state, name)
             added = self._carried(state, operator, like, *whole)
         else:
             select = _select(statement, self._columns(statement, options, like))
@@ -239,8 +204,8 @@ class StateCreations(Changes):
     ) -> list[str]:
         """Return the names of a statement's columns: those of its list, or else of the query of a list state."""
         names = [column.name for column in statement.columns]
-        kind = kind_named(options.get("kind", "VALUE")) if like is None else like.state.kind
-        if names or kind is not StateKind.LIST:
+        kind = writers.kind_named(options.get("kind", "VALUE")) if like is None else like.state.kind
+        if names or kind is not readers.StateKind.LIST:
             return names
         select = Composition("SELECT * FROM ").expression(statement.query, "_rows").add(" LIMIT 0")
         with self.context.select(select) as rows:
@@ -263,7 +228,7 @@ class StateCreations(Changes):
             raise InvalidQueryError(f"LIKE {'.'.join(statement.like)}: expected the table of one state")
         check_not_assumed(table.name, found[0].state)
         state = found[0].state
-        check_objects([state], database.savepoint.metadata.version, self.context.version)
+        writers.check_objects([state], database.savepoint.metadata.version, self.context.version)
         recorded = next(
             one for one in database.savepoint.metadata.operators if one.operator_id == state.operator_id
         )
@@ -276,7 +241,7 @@ class StateCreations(Changes):
 
     def _carried(
         self,
-        state: NewState,
+        state: writers.NewState,
         operator: CreatedStates,
         like: LikedState,
         alias: str | None,
@@ -284,19 +249,20 @@ class StateCreations(Changes):
     ) -> int:
         """Add a state with entries of another one to an operator; return the number of rows."""
         spool, now_ms = self.context.states.spool, self.context.states.now_ms
-        changes, tables = StateChanges(now_ms=now_ms), {TARGET: like.table}
+        changes, tables = writers.StateChanges(now_ms=now_ms), {TARGET: like.table}
         rows = self.context.read(Composition(f"SELECT count(*) FROM {TARGET}"), tables)
         count = int(rows.column(0)[0].as_py())
         if condition is not None:
             name = quoted(alias or like.table.name)
             gone = Composition(
-                f"SELECT {name}.{GROUP}, {name}.{ROW} FROM {TARGET} AS {name} WHERE (", condition
+                f"SELECT {name}.{writers.GROUP}, {name}.{readers.ROW} FROM {TARGET} AS {name} WHERE (",
+                condition,
             )
             with self.context.select(gone.add("\n) IS NOT TRUE"), tables) as places:
                 removed = spool.removed(places)
             count -= removed.rows.num_rows
             changes = replace(changes, layers=(removed,) if removed.rows.num_rows else ())
-        self._keep(state, operator, lambda entries: carry(entries, like.state, changes))
+        self._keep(state, operator, lambda entries: writers.carry(entries, like.state, changes))
         return count
 
     def _operator(
@@ -312,9 +278,9 @@ class StateCreations(Changes):
                 f"expected parallelism {known.parallelism} and max_parallelism {known.max_parallelism} in all states of "
                 f"{uid!r}, found {parallelism} and {most}"
             )
-        if not 1 <= parallelism <= most <= MOST_KEY_GROUPS:
+        if not 1 <= parallelism <= most <= writers.MOST_KEY_GROUPS:
             raise InvalidQueryError(
-                f"expected a max_parallelism of at most {MOST_KEY_GROUPS}, and a parallelism of at most that, found "
+                f"expected a max_parallelism of at most {writers.MOST_KEY_GROUPS}, and a parallelism of at most that, found "
                 f"{most} and {parallelism}"
             )
         return known or CreatedStates(uid=uid, known=None, parallelism=parallelism, max_parallelism=most)
@@ -333,22 +299,26 @@ class StateCreations(Changes):
             max_parallelism=found.metadata.max_parallelism,
         )
 
-    def _filled(self, state: NewState, operator: CreatedStates, rows: Iterable[pa.RecordBatch]) -> int:
+    def _filled(
+        self, state: writers.NewState, operator: CreatedStates, rows: Iterable[pa.RecordBatch]
+    ) -> int:
         """Add a state with its rows to an operator; return their number."""
         if not state.is_keyed:
-            elements = CollectedElements(state, operator.parallelism)
+            elements = writers.CollectedElements(state, operator.parallelism)
             for batch in rows:
                 elements.add(batch)
             operator.elements.append(elements)
             return elements.rows
 
-        def fill(entries: SpooledEntries) -> None:
+        def fill(entries: writers.SpooledEntries) -> None:
             for batch in rows:
                 entries.add(batch)
 
         return self._keep(state, operator, fill)
 
-    def _keep(self, state: NewState, operator: CreatedStates, fill: Callable[[SpooledEntries], None]) -> int:
+    def _keep(
+        self, state: writers.NewState, operator: CreatedStates, fill: Callable[[writers.SpooledEntries], None]
+    ) -> int:
         """Add a keyed state to an operator, with the entries that a function adds; return their number."""
         if operator.keyed and operator.keyed[0].key_block() != state.key_block():
             first = operator.keyed[0].state
@@ -356,7 +326,7 @@ class StateCreations(Changes):
                 f"expected keys of one type in all states of {operator.uid!r}, found {first.types['key'].type_name} in "
                 f"{first.name!r} and {state.types['key'].type_name} in {state.name!r}"
             )
-        entries = SpooledEntries(state, operator.max_parallelism, self.context.folder)
+        entries = writers.SpooledEntries(state, operator.max_parallelism, self.context.folder)
         try:
             fill(entries)
             entries.check()
@@ -374,7 +344,7 @@ def _advised(like: tuple[str, ...]) -> Iterator[None]:
     """Tell a user of LIKE whose rows cannot be encoded which query needs no encoding."""
     try:
         yield
-    except WriterError as error:
+    except writers.WriterError as error:
         if not like:
             raise
         failure = query_error_of(error)
@@ -385,27 +355,31 @@ def _advised(like: tuple[str, ...]) -> Iterator[None]:
         raise failure from error
 
 
-def _checked(like: State, name: str, rows: pa.RecordBatchReader) -> NewState:
+def _checked(like: readers.State, name: str, rows: pa.RecordBatchReader) -> writers.NewState:
     """Return a state like another one, for rows with these columns."""
-    state = state_like(like, name)
+    state = writers.state_like(like, name)
     state.check_columns(rows.schema.names)
     return state
 
 
-def _noting(rows: pa.RecordBatchReader, state: NewState, nulls: set[NullField]) -> Iterator[pa.RecordBatch]:
+def _noting(
+    rows: pa.RecordBatchReader, state: writers.NewState, nulls: set[writers.NullField]
+) -> Iterator[pa.RecordBatch]:
     """Yield rows, and note which fields of POJOs that may be primitive have NULL in them."""
     types = {
         name: one for name, one in state.types.items() if name in ("value", "map_key") and _has_pojo(one)
     }
     for batch in rows:
         for name, serializer in types.items():
-            column = fitted(batch.column(name), serializer.arrow(), (name,))
-            nulls.update(null_fields(serializer, (), column))
+            column = writers.fitted(batch.column(name), serializer.arrow(), (name,))
+            nulls.update(writers.null_fields(serializer, (), column))
         yield batch
 
 
-def _has_pojo(serializer: Serializer) -> bool:
-    return isinstance(serializer, PojoSerializer) or any(_has_pojo(child) for _, child in serializer.children)
+def _has_pojo(serializer: readers.Serializer) -> bool:
+    return isinstance(serializer, readers.PojoSerializer) or any(
+        _has_pojo(child) for _, child in serializer.children
+    )
 
 
 def _known(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -470,7 +444,7 @@ def _with_checked_indexes(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(pa.schema(map(reader.schema.field, names)), batches())
 
 
-def _state(name: str, options: Mapping[str, str], columns: pa.Schema) -> NewState:
+def _state(name: str, options: Mapping[str, str], columns: pa.Schema) -> writers.NewState:
     """Return the state that options and columns describe."""
     types = {}
     for column in _TYPED:
@@ -479,9 +453,9 @@ def _state(name: str, options: Mapping[str, str], columns: pa.Schema) -> NewStat
             types[column] = _type(column, text, columns.field(column).type)
         elif text is not None:
             raise InvalidQueryError(f"the option {column}_type is set, and there is no column {column}")
-    state = NewState(
+    state = writers.NewState(
         name=name,
-        kind=kind_named(options.get("kind", "VALUE")),
+        kind=writers.kind_named(options.get("kind", "VALUE")),
         types=types,
         ttl=_flag(options, "ttl") or "ttl_timestamp" in columns.names,
     )
@@ -491,12 +465,12 @@ def _state(name: str, options: Mapping[str, str], columns: pa.Schema) -> NewStat
     return state
 
 
-def _type(column: str, text: str | None, data_type: pa.DataType) -> Serializer:
+def _type(column: str, text: str | None, data_type: pa.DataType) -> readers.Serializer:
     if text is None:
-        return type_of_column(column, data_type)
+        return writers.type_of_column(column, data_type)
     try:
-        return named_after(type_named(text), data_type)
-    except UnsupportedSerializerError as error:
+        return writers.named_after(readers.type_named(text), data_type)
+    except readers.UnsupportedSerializerError as error:
         raise InvalidQueryError(f"{column}_type: {error.message}") from error
 
 

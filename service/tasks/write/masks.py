@@ -9,26 +9,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+import writers
 from catalog import Database
 from catalog.errors import UnknownMaskColumnError, UnmaskableValueError
 from catalog.masks.columns import ColumnNames, MaskedColumns, leaves_of
 from catalog.masks.masks import Masks
 from catalog.savepointtables import SOURCE_OFFSETS_NAME, TIMERS_NAME
 from readers import SOURCE_OFFSETS, UNDECODED, Operator, State, StateKind, StateName, is_keyed
-from writers import (
-    AlterOperatorStates,
-    DropOperator,
-    Edit,
-    RefusedEditError,
-    RenameOperator,
-    RewriteKeyedState,
-    RewriteOperatorState,
-    RowMask,
-    SetOffsets,
-    masked_changes,
-    merged_edits,
-    row_schema,
-)
 
 _OPERATOR_STATES = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST, StateKind.BROADCAST})
 _GLOB = re.compile(r"[*?]")
@@ -67,7 +54,7 @@ class _DecodedRows:
             RefusedEditError: a value is not decoded.
         """
         if batch.column(UNDECODED).null_count < batch.num_rows:
-            raise RefusedEditError(
+            raise writers.RefusedEditError(
                 f"expected values of {self.masks.table} that can be decoded, found one of a class that the savepoint does not "
                 'describe: add raw = "drop" or raw = "null" to its rule'
             )
@@ -119,7 +106,7 @@ class CopyMasks:
                         f"expected a column of a state, found none called {pattern.text}"
                     )
 
-    def edits(self, operator: Operator, without: Collection[StateName]) -> Iterator[Edit]:
+    def edits(self, operator: Operator, without: Collection[StateName]) -> Iterator[writers.Edit]:
         """Yield the edits that mask an operator.
 
         Args:
@@ -131,13 +118,13 @@ class CopyMasks:
             WriterError: a state cannot be changed.
             ReaderError: a state cannot be read.
         """
-        keyed: dict[StateName, RowMask] = {}
-        others: dict[str, RowMask] = {}
+        keyed: dict[StateName, writers.RowMask] = {}
+        others: dict[str, writers.RowMask] = {}
         for named in self._operators[operator.operator_id]:
             state = named.state
             name = StateName(name=state.name, timers=state.kind is StateKind.TIMER)
             if is_keyed(state.kind) and name not in without and state.parts:
-                found = self._of(named, row_schema(operator, name))
+                found = self._of(named, writers.row_schema(operator, name))
                 if not found.is_whole:
                     keyed[name] = found
             elif state.kind in _OPERATOR_STATES and state.parts:
@@ -147,10 +134,10 @@ class CopyMasks:
             elif not is_keyed(state.kind):
                 self._of(named, state.schema)
         if keyed:
-            yield RewriteKeyedState(operator=operator, masks=keyed)
-        changes = dict(masked_changes(operator, others, time.time_ns() // 1_000_000))
+            yield writers.RewriteKeyedState(operator=operator, masks=keyed)
+        changes = dict(writers.masked_changes(operator, others, time.time_ns() // 1_000_000))
         if changes:
-            yield RewriteOperatorState(operator=operator, changes=changes)
+            yield writers.RewriteOperatorState(operator=operator, changes=changes)
 
     def _of(self, named: _Named, schema: pa.Schema) -> MaskedColumns | _DecodedRows:
         raw = {column for part in named.state.parts for column in schema.names if part.entry.is_raw(column)}
@@ -174,7 +161,7 @@ class CopyMasks:
         return _DecodedRows(found) if only_decoded and not found.is_whole else found
 
 
-def masked_script(path: str, database: Database, edits: Sequence[Edit]) -> tuple[Edit, ...]:
+def masked_script(path: str, database: Database, edits: Sequence[writers.Edit]) -> tuple[writers.Edit, ...]:
     """Return the edits of a script, with those that mask all operators that stay.
 
     Args:
@@ -188,12 +175,12 @@ def masked_script(path: str, database: Database, edits: Sequence[Edit]) -> tuple
     masks, gone = CopyMasks(path, database), set[str]()
     dropped: dict[str, set[StateName]] = {}
     for edit in edits:
-        if isinstance(edit, DropOperator):
+        if isinstance(edit, writers.DropOperator):
             gone.add(edit.operator_id)
-        elif isinstance(edit, RewriteKeyedState) and not (edit.changes or edit.added):
+        elif isinstance(edit, writers.RewriteKeyedState) and not (edit.changes or edit.added):
             dropped[edit.operator.operator_id] = set(edit.alterations)
-        elif not isinstance(edit, RenameOperator | AlterOperatorStates | SetOffsets):
-            raise RefusedEditError(
+        elif not isinstance(edit, writers.RenameOperator | writers.AlterOperatorStates | writers.SetOffsets):
+            raise writers.RefusedEditError(
                 "expected a script that changes no rows, types or new states, as they would have no masks: mask in a write of its own"
             )
     masked = [
@@ -202,4 +189,4 @@ def masked_script(path: str, database: Database, edits: Sequence[Edit]) -> tuple
         if operator.operator_id not in gone
         for edit in masks.edits(operator, dropped.get(operator.operator_id, ()))
     ]
-    return tuple(merged_edits([*masked, *edits]))
+    return tuple(writers.merged_edits([*masked, *edits]))

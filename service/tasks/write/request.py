@@ -12,14 +12,7 @@ from typing import Any
 
 from catalog import Database
 from readers import ReaderError
-from service.base.errors import (
-    ConflictError,
-    InvalidQueryError,
-    InvalidRequestError,
-    QueryError,
-    translate,
-    translated,
-)
+from service.base import errors
 from service.query.engines.registry import AUTO, work_choices
 from service.tasks.task import TaskRequest, option
 from writers import FilesMode, TargetError, TargetExistsError, WriterError, newest_version
@@ -44,7 +37,7 @@ def files_option(which: str, end: str = "") -> Any:
 def check_target(target: str | None, *, dry_run: bool) -> None:
     """Check that a write has a target, unless it is a dry run."""
     if not (target or dry_run):
-        raise InvalidRequestError(
+        raise errors.InvalidRequestError(
             "target: expected DIR, the directory of the new savepoint; a dry run needs none"
         )
 
@@ -134,13 +127,13 @@ def release_of(flink: str) -> tuple[int, int]:
     major, _, rest = flink.partition(".")
     minor = rest.partition(".")[0]
     if not (major.isdecimal() and minor.isdecimal()):
-        raise InvalidRequestError(f"expected a version of Flink such as 1.20 or 2.3, found {flink!r}")
+        raise errors.InvalidRequestError(f"expected a version of Flink such as 1.20 or 2.3, found {flink!r}")
     return int(major), int(minor)
 
 
-translate(WriterError, InvalidQueryError, "REFUSED_WRITE")
-translate(TargetError, QueryError, "TARGET_FAILED")
-translate(TargetExistsError, ConflictError, "TARGET_EXISTS")
+errors.translate(WriterError, errors.InvalidQueryError, "REFUSED_WRITE")
+errors.translate(TargetError, errors.QueryError, "TARGET_FAILED")
+errors.translate(TargetExistsError, errors.ConflictError, "TARGET_EXISTS")
 
-write_errors = partial(translated, ReaderError, WriterError)
+write_errors = partial(errors.translated, ReaderError, WriterError)
 """Raises errors of the readers and writers as those of the service."""

@@ -17,20 +17,13 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+import writers
 from catalog import Catalog, CatalogError, Database, Table
 from catalog.catalog import Root
 from catalog.references import SavepointReference
 from doctor import SourceAgainst
 from readers import Savepoint
-from service.base import machine
-from service.base.errors import (
-    ConflictError,
-    EngineUnavailableError,
-    InvalidQueryError,
-    NothingChangesError,
-    QueryError,
-    translated,
-)
+from service.base import errors, machine
 from service.query.encode import counted, printable, size_text
 from service.query.engines.engine import Engine, task_folder
 from service.query.engines.registry import AUTO, title_of
@@ -62,18 +55,6 @@ from service.tasks.write.rows.keys import KeyChanges
 from service.tasks.write.rows.tables import RowChanges
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import statements_of
-from writers import (
-    CreateOperator,
-    Edit,
-    FilesMode,
-    ForFlink,
-    RestoreWarning,
-    SavepointWriter,
-    Summary,
-    TakeOperator,
-    merged_edits,
-    write_empty_savepoint,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +141,16 @@ class Script:
         return tuple(self._effects)
 
     @property
-    def edits(self) -> tuple[Edit, ...]:
+    def edits(self) -> tuple[writers.Edit, ...]:
         """The edits for the writer, in order."""
         created = self._made.get(StateCreations)
         if isinstance(created, StateCreations):
             check_created_classes(created.types, self.changes(StateAlterations).types())
-        found = merged_edits(edit for one in self._changes for edit in one.edits())
+        found = writers.merged_edits(edit for one in self._changes for edit in one.edits())
         # The uid of a new operator may be that of one that goes, or gets another.
-        return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator | TakeOperator)))
+        return tuple(
+            sorted(found, key=lambda edit: isinstance(edit, writers.CreateOperator | writers.TakeOperator))
+        )
 
     @property
     def changes_nothing(self) -> bool:
@@ -179,7 +162,7 @@ class Script:
         return not any(one.differ for one in self._changes)
 
     @property
-    def warnings(self) -> tuple[RestoreWarning, ...]:
+    def warnings(self) -> tuple[writers.RestoreWarning, ...]:
         """What Flink may refuse in the rows that the script writes.
 
         Raises:
@@ -229,7 +212,7 @@ class Script:
         """
         try:
             self._effects.append(self._applied(statement))
-        except QueryError as error:
+        except errors.QueryError as error:
             error.position = error.position or statement.position
             raise
 
@@ -256,9 +239,9 @@ class Script:
                 if changes.owns(statement.name):
                     effect: Effect = apply(changes, statement)
                     return effect
-        with translated(CatalogError):
+        with errors.translated(CatalogError):
             self._database.table(statement.name)
-        raise InvalidQueryError(
+        raise errors.InvalidQueryError(
             f"{statement.name!r} cannot be changed by this statement",
             hint="it changes the tables of keyed, list, union and broadcast states",
         )
@@ -276,7 +259,7 @@ class Script:
         try:
             with self._run(select.text, known) as reader:
                 yield reader
-        except QueryError as error:
+        except errors.QueryError as error:
             error.position = error.position and select.position(error.position)
             raise
 
@@ -345,7 +328,7 @@ class Written:
     target: str | None = None
     effects: tuple[Effect, ...]
     offsets: tuple[OffsetChange, ...]
-    summary: Summary
+    summary: writers.Summary
     engine: str = ""
     check: WrittenCheck | None = None
 
@@ -418,7 +401,7 @@ class Written:
             yield f"state made by {title_of(self.engine)}"
 
 
-def summary_lines(summary: Summary) -> Iterator[str]:
+def summary_lines(summary: writers.Summary) -> Iterator[str]:
     """Yield a new savepoint in numbers, and its warnings."""
     operators = counted(summary.operators, "operator")
     refers = "; it needs files of the source" if summary.refers else ""
@@ -481,16 +464,16 @@ class Writing:
                 self._check_expected()
                 self._check_changes()
                 self._warnings = tuple(map(str, script.warnings))
-                edits: tuple[Edit, ...] = script.edits
+                edits: tuple[writers.Edit, ...] = script.edits
                 if request.mask is not None:
                     from service.tasks.write.masks import masked_script  # most writes have no masks
 
                     edits = masked_script(request.mask, self._database, edits)
                 if request.flink is not None:
                     # The version of `_metadata` decides what operators that come along may hold.
-                    edits = (ForFlink(release_of(request.flink)), *edits)
-                location, files_mode = self._database.savepoint.location, FilesMode(request.files)
-                self._writer = SavepointWriter(location, edits, files_mode, threads=machine.cores())
+                    edits = (writers.ForFlink(release_of(request.flink)), *edits)
+                location, files_mode = self._database.savepoint.location, writers.FilesMode(request.files)
+                self._writer = writers.SavepointWriter(location, edits, files_mode, threads=machine.cores())
             self._closing = opened.pop_all()
 
     @property
@@ -558,7 +541,7 @@ class Writing:
         own = self._database.savepoint.metadata.version
         is_as_it_was = written_version(self._database, request.flink) == own and self._script.changes_nothing
         if is_as_it_was and not request.allow_empty:
-            raise NothingChangesError(
+            raise errors.NothingChangesError(
                 "the script changes nothing: the savepoint has all of its values already", hint=ALLOW_EMPTY
             )
 
@@ -567,14 +550,14 @@ class Writing:
             every = (one for effect in self._script.effects for one in (effect, *effect.states))
             own = (one.rows for one in every if one.table.casefold() == table.casefold())
             if (found := sum(own)) != rows:
-                raise ConflictError(
+                raise errors.ConflictError(
                     f"expected {rows} rows of {table} to change, found {found}; nothing was written"
                 )
 
 
 def written_by(
     worker: Engine | None,
-    writer: SavepointWriter,
+    writer: writers.SavepointWriter,
     target: str | os.PathLike[str],
     verify: Callable[[Savepoint], None],
     source: SavepointReference,
@@ -605,7 +588,7 @@ def written_by(
     if worker is not None:
         try:
             writer.write(target, verify, work)
-        except EngineUnavailableError:
+        except errors.EngineUnavailableError:
             # As a query whose request names no engine: this machine does it, from the start.
             if wanted != AUTO:
                 raise
@@ -626,7 +609,7 @@ def with_new_source(catalog: Catalog, flink: str | None) -> Iterator[tuple[Catal
     name = next(name for number in count() if (name := f"{_NEW}{number or ''}") not in names)
     with task_folder("") as folder:
         with write_errors():
-            write_empty_savepoint(Path(folder.path), None if flink is None else release_of(flink))
+            writers.write_empty_savepoint(Path(folder.path), None if flink is None else release_of(flink))
         new = Catalog([Root(path=folder.path, label=name)])
         yield Catalog.of([*catalog.known(), *new.known()]), name
 

@@ -11,14 +11,7 @@ import pyarrow as pa
 from catalog import Catalog, CatalogError, Database, KeyedState, NoSuchTableError
 from catalog.errors import near_names
 from readers import ReaderError
-from service.base.errors import (
-    DatabaseNotFoundError,
-    InvalidRequestError,
-    QueryError,
-    TableNotFoundError,
-    near_names_hint,
-    query_error_of,
-)
+from service.base import errors
 from service.query.encode.formats import columns_of
 from service.query.sql.schemas import PREVIOUS, one_before
 from service.tasks.task import Context, Exits, RowStream, Task, TaskRequest, option
@@ -76,9 +69,9 @@ class Compared:
     operator_id: str | None
     skipped: tuple[str, ...]
 
-    def failure(self, error: QueryError | ReaderError) -> QueryError:
+    def failure(self, error: errors.QueryError | ReaderError) -> errors.QueryError:
         """Return the error of the comparison for one of its savepoints, which may be gone."""
-        return gone_or(query_error_of(error), (self.before, self.after))
+        return gone_or(errors.query_error_of(error), (self.before, self.after))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +111,7 @@ def run(request: DiffRequest, context: Context) -> Comparison | DifferingRows:
         if request.state is not None:
             return _rows_of_state(compared, request.state, context)
         return comparison_by(compared, context)
-    except (QueryError, ReaderError) as error:
+    except (errors.QueryError, ReaderError) as error:
         raise compared.failure(error) from error
 
 
@@ -132,7 +125,7 @@ def compared_of(request: DiffRequest, catalog: Catalog) -> Compared:
     """
     after = catalog.newest if request.after is None else catalog.database(request.after)
     if after is None:
-        raise DatabaseNotFoundError("expected two savepoints of a job, found none")
+        raise errors.DatabaseNotFoundError("expected two savepoints of a job, found none")
     before, skipped = _before(catalog, request.before, after)
     operator_id = None if request.operator is None else _operator_id(request.operator, before, after)
     return Compared(before=before, after=after, operator_id=operator_id, skipped=skipped)
@@ -159,7 +152,7 @@ def _rows_of_state(compared: Compared, name: str, context: Context) -> Differing
         with query:
             try:
                 yield from query.batches()
-            except (QueryError, ReaderError) as error:
+            except (errors.QueryError, ReaderError) as error:
                 raise compared.failure(error) from error
 
     found = batches()
@@ -178,7 +171,7 @@ def _rows_of_key(compared: Compared, request: DiffRequest, key: str, context: Co
         if compared.operator_id in (None, state.operator_id) and table in (None, state.table.name.casefold())
     ]
     if not any(_has_key(state, key) for state in states):
-        raise InvalidRequestError(
+        raise errors.InvalidRequestError(
             f"key: no state has keys like {key!r}"
             if states
             else "key: expected a state with keys, found none"
@@ -201,7 +194,7 @@ def _table(compared: Compared, name: str, context: Context) -> str:
     found = [table for table, state in known.items() if folded in (table.casefold(), state.casefold())]
     if len(found) > 1:
         listed = ", ".join(sorted(found))
-        raise InvalidRequestError(
+        raise errors.InvalidRequestError(
             f"state: {len(found)} states are called {name!r}: {listed}; name one of these"
         )
     if found:
@@ -212,9 +205,9 @@ def _table(compared: Compared, name: str, context: Context) -> str:
                 return database.table(name).name
             except NoSuchTableError:
                 continue
-    raise InvalidRequestError(
+    raise errors.InvalidRequestError(
         f"state: there is no state {name!r}",
-        hint=near_names_hint(near_names(name, [*known, *known.values()])),
+        hint=errors.near_names_hint(near_names(name, [*known, *known.values()])),
     )
 
 
@@ -232,7 +225,7 @@ def _before(catalog: Catalog, name: str, after: Database) -> tuple[Database, tup
         return catalog.database(name), ()
     before, skipped = one_before(after, catalog.jobs())
     if before is None:
-        raise DatabaseNotFoundError(
+        raise errors.DatabaseNotFoundError(
             f"there is no savepoint before {after.name!r} in its job that can be read",
             hint="name the savepoint to compare it with",
         )
@@ -246,7 +239,9 @@ def _operator_id(name: str, before: Database, after: Database) -> str:
             return database.operator_of(name)
         except NoSuchTableError as error:
             near = error.near
-    raise TableNotFoundError(f"operator: there is no operator {name!r}", hint=near_names_hint(near))
+    raise errors.TableNotFoundError(
+        f"operator: there is no operator {name!r}", hint=errors.near_names_hint(near)
+    )
 
 
 # After an unknown error 1 would say that they differ.

@@ -17,6 +17,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import writers
 from catalog import CatalogError, NoSuchColumnError, Table
 from catalog.changedtables import STATE, ChangedTable, WritableState, state_key, writable_states_of
 from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
@@ -37,27 +38,8 @@ from service.tasks.write.changes import (
     select_all,
     select_places,
 )
+from service.tasks.write.rows import layers
 from service.tasks.write.rows.found import Found, identities, with_new_identities
-from service.tasks.write.rows.layers import (
-    IDENTITY,
-    MOST_SAMPLES,
-    OPTIONAL,
-    check_found,
-    check_indexes,
-    check_not_assumed,
-    converted,
-    fitted_values,
-    folded,
-    insertable,
-    placed_rows,
-    rows_differ,
-    rows_of_state,
-    samples_of,
-    shared_group,
-    timer_columns,
-    type_of,
-    verify_states,
-)
 from service.tasks.write.rows.merging import MergeChoices
 from service.tasks.write.statements.script import (
     Action,
@@ -70,16 +52,6 @@ from service.tasks.write.statements.script import (
     RowStatement,
     Update,
 )
-from writers import (
-    GROUP,
-    AddedRows,
-    Edit,
-    RemovedRows,
-    RewriteKeyedState,
-    RewriteOperatorState,
-    UpdatedRows,
-    WriterError,
-)
 
 _UID = "operator_uid"
 _SEPARATOR = "__"
@@ -88,7 +60,7 @@ _SEPARATOR = "__"
 class RowChanges(Changes):
     """UPDATE, DELETE, INSERT and MERGE of the tables of states."""
 
-    def edits(self) -> Iterator[Edit]:
+    def edits(self) -> Iterator[writers.Edit]:
         changes = self.context.states.table_changes.changes
         for operator in self.context.database.savepoint.operators:
             if self.context.operator_ids.get(operator.operator_id) is None:
@@ -97,10 +69,10 @@ class RowChanges(Changes):
             states = [(operator.states[number], one) for number, one in own.items()]
             keyed = {state.parts[0].name: one for state, one in states if is_keyed(state.kind)}
             if keyed:
-                yield RewriteKeyedState(operator=operator, changes=keyed)
+                yield writers.RewriteKeyedState(operator=operator, changes=keyed)
             others = {state.name: one for state, one in states if not is_keyed(state.kind)}
             if others:
-                yield RewriteOperatorState(operator=operator, changes=others)
+                yield writers.RewriteOperatorState(operator=operator, changes=others)
 
     def table(self, name: str) -> Table | None:
         changes = self.context.states.table_changes
@@ -128,12 +100,12 @@ class RowChanges(Changes):
         return ChangedTable(found, changes)
 
     def verify(self, savepoint: Savepoint) -> None:
-        verify_states(self.context, savepoint)
+        layers.verify_states(self.context, savepoint)
 
     @property
     def differ(self) -> bool:
         """Whether a row is another one than in the source; reads the key groups that have changed rows twice."""
-        return rows_differ(self.context)
+        return layers.rows_differ(self.context)
 
     # ---- statements ----
 
@@ -178,22 +150,22 @@ class RowChanges(Changes):
         if statement.conflict is not None and statement.conflict.assignments:
             raise InvalidQueryError("a timer has no values to update: use ON CONFLICT DO NOTHING")
         with self.context.select(select_all(statement.query)) as reader:
-            names = timer_columns(statement, reader.schema.names, table)
+            names = layers.timer_columns(statement, reader.schema.names, table)
             source = self.context.states.stored(reader, names)
         found, uids = [], self._uids(source, names)
         for writable in self._states(statement):
-            select = rows_of_state(writable, table, names, SOURCE, uids)
+            select = layers.rows_of_state(writable, table, names, SOURCE, uids)
             with self.context.select(select, {SOURCE: source}) as reader:
-                own = [name for name in reader.schema.names if name in insertable(writable.state)]
-                rows = converted(reader, writable)
+                own = [name for name in reader.schema.names if name in layers.insertable(writable.state)]
+                rows = layers.converted(reader, writable)
                 if statement.conflict is None:
                     one = Found(writable, [self._added(writable, own, rows, 0)])
                 else:
                     one = self._missing_timers(writable, self.context.states.stored(rows, own), own)
-            if one.count(AddedRows) or one.kept:
+            if one.count(writers.AddedRows) or one.kept:
                 found.append(one)
         wanted = source.plan().to_arrow().num_rows
-        placed = sum(one.count(AddedRows) + one.kept for one in found)
+        placed = sum(one.count(writers.AddedRows) + one.kept for one in found)
         if placed != wanted:
             left = counted(wanted - placed, "row")
             raise InvalidQueryError(
@@ -246,7 +218,7 @@ class RowChanges(Changes):
             f"(SELECT 1 FROM {TARGET} AS {alias} WHERE {same})"
         )
         with self.context.select(missing, {TARGET: writable.table, **tables}) as reader:
-            layer = self._added(writable, names, reader, found.count(AddedRows))
+            layer = self._added(writable, names, reader, found.count(writers.AddedRows))
         found.layers.append(layer)
         found.kept = source.scan().to_arrow().num_rows
         return found
@@ -259,7 +231,7 @@ class RowChanges(Changes):
             if clause.action is Action.INSERT:
                 with self.context.select(choices.added(number), choices.tables) as reader:
                     names = self._inserted(writable, clause, reader.schema.names)
-                    layer = self._added(writable, names, reader, found.count(AddedRows))
+                    layer = self._added(writable, names, reader, found.count(writers.AddedRows))
                 found.layers.append(layer)
             elif clause.action is Action.NOTHING:
                 found.kept += choices.count(number)
@@ -271,7 +243,9 @@ class RowChanges(Changes):
                         found.layers.append(self._removed(reader))
                     else:
                         changed = self._updated(writable, reader, paths)
-                        moved = with_new_identities(self.context, writable, changed, found.count(AddedRows))
+                        moved = with_new_identities(
+                            self.context, writable, changed, found.count(writers.AddedRows)
+                        )
                         found.layers += moved.layers
                         found.same += moved.same
         return self._effect(statement, [found])
@@ -318,13 +292,13 @@ class RowChanges(Changes):
                     f"an earlier statement emptied {statement.name!r}",
                     hint="remove its rows by a DELETE instead",
                 )
-            shared = shared_group(writable.state)
+            shared = layers.shared_group(writable.state)
             if shared is not None:
                 raise InvalidQueryError(
                     f"expected rows of {table.name} in one place each, found {writable.table.group_column} {shared} in two "
                     "state files: it cannot be changed"
                 )
-            check_not_assumed(table.name, writable.state)
+            layers.check_not_assumed(table.name, writable.state)
             for error in writable.state.unread:
                 raise InvalidQueryError(
                     f"{table.name} cannot be changed because it cannot be read: {error.error.told}"
@@ -389,10 +363,12 @@ class RowChanges(Changes):
         """
         state, names = writable.state, writable.table.schema.names
         first, *fields = assignment.path
-        column = folded(first, names)
+        column = layers.folded(first, names)
         if column is None:
             error = NoSuchColumnError(
-                first, [name for name in names if name not in (STATE, GROUP, ROW)], writable.table.name
+                first,
+                [name for name in names if name not in (STATE, writers.GROUP, ROW)],
+                writable.table.name,
             )
             raise query_error_of(error) from error
         if column not in writable.paths:
@@ -401,10 +377,10 @@ class RowChanges(Changes):
                 hint=f"columns that can be set: {', '.join(writable.paths)}",
             )
         path = list(writable.paths[column])
-        kind = type_of(state.schema, path)
+        kind = layers.type_of(state.schema, path)
         for part in fields:
             known = [one.name for one in kind] if pa.types.is_struct(kind) else []
-            name = folded(part, known)
+            name = layers.folded(part, known)
             if name is None:
                 raise InvalidQueryError(
                     f"{'.'.join(path)} of {writable.table.name} has no field {part!r}",
@@ -426,15 +402,15 @@ class RowChanges(Changes):
         state = writable.state
         _check_decoded(state, "value", writable.table.name)
         _check_decoded(state, "key", writable.table.name)
-        known = insertable(state)
-        needed = [name for name in known if name not in OPTIONAL]
+        known = layers.insertable(state)
+        needed = [name for name in known if name not in layers.OPTIONAL]
         given = list(statement.columns)
         if isinstance(statement, Insert) and statement.is_by_name:
             given = list(found)
         elif not given:
             given = needed if len(found) == len(needed) else known
             self._check_order(writable, statement, given, found)
-        names = [folded(name, known) or name for name in given]
+        names = [layers.folded(name, known) or name for name in given]
         unknown = [name for name in names if name not in known]
         missing = [name for name in needed if name not in names]
         if unknown or missing or len(set(names)) != len(names):
@@ -482,11 +458,11 @@ class RowChanges(Changes):
         Raises:
             QueryError: rows may be alike, or the statement names other columns.
         """
-        known = insertable(writable.state)
-        identity = [name for name in known if name in IDENTITY]
+        known = layers.insertable(writable.state)
+        identity = [name for name in known if name in layers.IDENTITY]
         if "list_index" in known or not identity:
             raise InvalidQueryError(f"ON CONFLICT needs a key: rows of {writable.table.name} may be alike")
-        named = [folded(name, known) or name for name in conflict.columns]
+        named = [layers.folded(name, known) or name for name in conflict.columns]
         if named and set(named) != set(identity):
             raise InvalidQueryError(
                 f"expected ON CONFLICT ({', '.join(identity)}), found ({', '.join(named)})"
@@ -504,7 +480,7 @@ class RowChanges(Changes):
             yield []
             return
         known = {TARGET: states[0].table, **(tables or {})}
-        with translated(WriterError), self.context.select(select, known) as reader:
+        with translated(writers.WriterError), self.context.select(select, known) as reader:
             if len(states) == 1:
                 yield [reader]
                 return
@@ -513,28 +489,28 @@ class RowChanges(Changes):
 
     def _updated(
         self, writable: WritableState, reader: pa.RecordBatchReader, paths: Sequence[tuple[str, ...]]
-    ) -> UpdatedRows:
+    ) -> writers.UpdatedRows:
         schema = writable.state.schema
-        columns = [(path, type_of(schema, path)) for path in paths]
-        found = fitted_values(
+        columns = [(path, layers.type_of(schema, path)) for path in paths]
+        found = layers.fitted_values(
             reader, columns, lambda group, row: writable.rows_at(group, pa.array([row])), identities(paths)
         )
         return self.context.states.spool.updated(found, paths)
 
-    def _removed(self, reader: pa.RecordBatchReader) -> RemovedRows:
-        places = (batch.select([GROUP, ROW]) for batch in reader)
-        schema = pa.schema([reader.schema.field(GROUP), reader.schema.field(ROW)])
+    def _removed(self, reader: pa.RecordBatchReader) -> writers.RemovedRows:
+        places = (batch.select([writers.GROUP, ROW]) for batch in reader)
+        schema = pa.schema([reader.schema.field(writers.GROUP), reader.schema.field(ROW)])
         return self.context.states.spool.removed(pa.RecordBatchReader.from_batches(schema, places))
 
     def _added(
         self, writable: WritableState, names: Sequence[str], reader: pa.RecordBatchReader, before: int
-    ) -> AddedRows:
+    ) -> writers.AddedRows:
         """Return the rows of a reader as added rows; `before` of them this statement has added already."""
         first = self.context.states.of(writable.key).next_added + before
-        with translated(WriterError):
-            layer = self.context.states.spool.added(placed_rows(reader, writable.state, names, first))
+        with translated(writers.WriterError):
+            layer = self.context.states.spool.added(layers.placed_rows(reader, writable.state, names, first))
         if "list_index" in names:
-            check_indexes(self.context, writable, layer)
+            layers.check_indexes(self.context, writable, layer)
         return layer
 
     def _effect(self, statement: RowStatement, found: Iterable[Found]) -> Effect:
@@ -549,13 +525,13 @@ class RowChanges(Changes):
         )
         rows = changed + added + removed + sum(one.kept for one in found)
         tables = {TARGET: found[0].writable.table} if found else {}
-        check_found(self.context, statement, rows, TARGET, tables)
+        layers.check_found(self.context, statement, rows, TARGET, tables)
         groups: set[tuple[str, int]] = set()
         samples = []
         for one in found:
             own = {int(group) for layer in one.layers for group in layer.groups}
             groups |= {(one.writable.key[0], group) for group in own}
-            samples += samples_of(one.writable, one.layers, self.context.states.now_ms)
+            samples += layers.samples_of(one.writable, one.layers, self.context.states.now_ms)
         for one in found:
             self.context.states.add(one.writable.key, *one.layers)
         return Effect(
@@ -564,7 +540,7 @@ class RowChanges(Changes):
             added=added,
             removed=removed,
             key_groups=len(groups),
-            samples=tuple(samples[:MOST_SAMPLES]),
+            samples=tuple(samples[: layers.MOST_SAMPLES]),
             text=_counted(statement.name, changed, added, removed),
         )
 

@@ -30,19 +30,7 @@ import orjson
 
 from catalog import Catalog, Database
 from readers import ReaderError, TemporaryFolder
-from service.base.errors import (
-    ConflictError,
-    EngineUnavailableError,
-    QueryCancelledError,
-    QueryError,
-    QueryKilledError,
-    QueryTimeoutError,
-    ServiceEndingError,
-    TooManyWritesError,
-    WorkerLostError,
-    WriteNotFoundError,
-    query_error_of,
-)
+from service.base import errors
 from service.base.principal import Identity, Principal
 from service.base.settings import Settings, bytes_of
 from service.query.engines.engine import task_folder
@@ -116,7 +104,7 @@ class WriteRecord:
     elapsed_ms: float
     progress: WriteProgress
     report: dict[str, Any] | None
-    error: QueryError | None
+    error: errors.QueryError | None
 
 
 class Write:
@@ -186,13 +174,13 @@ class Write:
         """Run, now that its turn has come; return False if it has ended."""
         return self._lifecycle.grant(self._thread.start)
 
-    def cancel(self, error: QueryError | None = None) -> None:
+    def cancel(self, error: errors.QueryError | None = None) -> None:
         """End it, from any thread; `join` waits until nothing of it is left.
 
         Args:
             error: QueryCancelledError if None.
         """
-        before = self._lifecycle.cancel(error or QueryCancelledError("the write was cancelled"))
+        before = self._lifecycle.cancel(error or errors.QueryCancelledError("the write was cancelled"))
         if before is QueryState.QUEUED:
             self._timer.cancel()
             self._ended(self)
@@ -217,14 +205,14 @@ class Write:
 
     def _time_out(self) -> None:
         self.cancel(
-            QueryTimeoutError(
+            errors.QueryTimeoutError(
                 f"the write was not done within {self._timeout_s:g} s; nothing is left of it",
                 hint="the setting write_timeout_s gives it more time",
             )
         )
 
     def _run(self) -> None:
-        error: QueryError | None = None
+        error: errors.QueryError | None = None
         try:
             self._report = self._written()
             if self.order.target is not None:
@@ -233,7 +221,7 @@ class Write:
             Exception
         ) as failure:  # what the process sends may be anything, and nobody waits for this thread
             # The reason of a cancel, where there is one: the process knows only that it was cancelled.
-            error = self._lifecycle.failure or query_error_of(failure)
+            error = self._lifecycle.failure or errors.query_error_of(failure)
             if error.status == HTTPStatus.INTERNAL_SERVER_ERROR:
                 logger.exception("write %s: %s", self.id, error.detail)
         self._timer.cancel()
@@ -257,7 +245,7 @@ class Write:
                 self._remove_half()
                 code = process.returncode
                 name = f" by {signal.Signals(-code).name}" if code < 0 else ""
-                raise WorkerLostError(
+                raise errors.WorkerLostError(
                     f"the process of the write ended{name}; nothing is left of it", hint="try again"
                 ) from error
             finally:
@@ -275,7 +263,7 @@ class Write:
                 process = start_process("service.tasks.write.serving.process", inherited.fileno())
             except OSError as error:
                 own.close()
-                raise EngineUnavailableError(
+                raise errors.EngineUnavailableError(
                     f"expected a process for the write: {error.strerror}", hint="try again"
                 ) from error
         channel = Channel(own)
@@ -300,7 +288,7 @@ class Write:
             if frame is Frame.PROGRESS:
                 self._progress = WriteProgress.of(content)
             elif frame is Frame.ERROR:
-                raise End.of(content).error or QueryCancelledError("the write was cancelled")
+                raise End.of(content).error or errors.QueryCancelledError("the write was cancelled")
             else:
                 report: dict[str, Any] = orjson.loads(content)
                 return report
@@ -398,10 +386,10 @@ class Writes:
             WriteNotFoundError: the id is unknown, or the user does not operate its databases.
         """
         record = self._found(write_id, lambda record: _operates(operator, record))
-        has_run = self._cancel(write_id, QueryKilledError("an operator ended the write"))
+        has_run = self._cancel(write_id, errors.QueryKilledError("an operator ended the write"))
         return record if has_run else None
 
-    def _cancel(self, write_id: str, error: QueryError | None) -> bool:
+    def _cancel(self, write_id: str, error: errors.QueryError | None) -> bool:
         write = self._open(write_id)
         if write is None:
             return False
@@ -414,7 +402,7 @@ class Writes:
         with self._lock:
             found = write.record if write is not None else self._past.get(write_id)
         if found is None or not is_for(found):
-            raise WriteNotFoundError("there is no such write")
+            raise errors.WriteNotFoundError("there is no such write")
         return found
 
     def _records(self, is_for: Callable[[WriteRecord], bool]) -> list[WriteRecord]:
@@ -462,16 +450,16 @@ class Writes:
         if self.is_ending:
             raise _ending()
         if len(self._waiting) >= self._settings.writes.queued:
-            raise TooManyWritesError("too many writes wait", retry_after_s=_RETRY_AFTER_S)
+            raise errors.TooManyWritesError("too many writes wait", retry_after_s=_RETRY_AFTER_S)
         if order.is_checked and any(
             write.order.is_checked and write.order.owner == order.owner
             for write in (*self._waiting, *self._running)
         ):
             # Who only reads must not keep those who write from their turns.
-            raise TooManyWritesError("another preview of this user runs", retry_after_s=_RETRY_AFTER_S)
+            raise errors.TooManyWritesError("another preview of this user runs", retry_after_s=_RETRY_AFTER_S)
         taken = {write.order.target.path for write in (*self._waiting, *self._running) if write.order.target}
         if order.target is not None and order.target.path in taken:
-            raise ConflictError(
+            raise errors.ConflictError(
                 "expected a new target, found that another write makes it", code="TARGET_EXISTS"
             )
 
@@ -518,5 +506,5 @@ def _operates(operator: Principal, record: WriteRecord) -> bool:
     return operator.operates([name for name in (order.source, target) if name is not None])
 
 
-def _ending() -> ServiceEndingError:
-    return ServiceEndingError("the service is about to end", hint="try again soon")
+def _ending() -> errors.ServiceEndingError:
+    return errors.ServiceEndingError("the service is about to end", hint="try again soon")
