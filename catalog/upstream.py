@@ -24,25 +24,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import readers
 from catalog.facts import OPERATORS
 from catalog.references import SavepointReference
 from catalog.scan import ANYTHING, DerivedSplit, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import StateTable, TableState, UnreadOperator
 from catalog.table import Extent, FactsTable, Table
 from catalog.views import WideTable
-from readers import (
-    OUT_OF_RANGE,
-    ROW_KIND,
-    SUBTASK,
-    UNDECODED,
-    Operator,
-    Savepoint,
-    State,
-    StateKind,
-    VoidNamespaceSerializer,
-    conform,
-    is_keyed,
-)
 
 if TYPE_CHECKING:
     from readers import StateSize
@@ -94,7 +82,7 @@ class Column:
             return pa.StructArray.from_arrays(children, fields=list(self.type), mask=array.is_null())
         if self.form is Form.FILLED:
             return _filled(array, [batch.column(batch.schema.get_field_index(name)) for name in self.beside])
-        return conform(array, self.type)
+        return readers.conform(array, self.type)
 
 
 def same(name: str, field: pa.Field) -> Column:
@@ -113,7 +101,7 @@ def window(name: str, field: pa.Field) -> Column:
 
 def filled(name: str, field: pa.Field, schema: pa.Schema) -> Column:
     """Return the column of a list or a map of the wide table with this schema."""
-    beside = tuple(one for one in (UNDECODED, OUT_OF_RANGE) if one in schema.names)
+    beside = tuple(one for one in (readers.UNDECODED, readers.OUT_OF_RANGE) if one in schema.names)
     return Column(name=name, type=field.type, source=field.name, form=Form.FILLED, beside=beside)
 
 
@@ -216,16 +204,16 @@ _STATE_KEY, _STATE_WINDOW = "state_key", "state_window"
 _LIST_INDEX, _LIST_VALUE, _MAP_KEY, _MAP_VALUE = "list_index", "list_value", "map_key", "map_value"
 _INTERNAL = frozenset({"merging-window-set"})
 _OPERATOR_STATES = {
-    StateKind.OPERATOR_LIST: "list",
-    StateKind.UNION_LIST: "union",
-    StateKind.BROADCAST: "broadcast",
+    readers.StateKind.OPERATOR_LIST: "list",
+    readers.StateKind.UNION_LIST: "union",
+    readers.StateKind.BROADCAST: "broadcast",
 }
 
 
 class KnownTables(Protocol):
     """The tables of a savepoint by our own names."""
 
-    savepoint: Savepoint
+    savepoint: readers.Savepoint
     reference: SavepointReference
 
     @property
@@ -235,16 +223,16 @@ class KnownTables(Protocol):
     def find(self, name: str) -> Table:
         """Return a table by one of our names."""
 
-    def states_of(self, operator: Operator) -> tuple[TableState, ...]:
+    def states_of(self, operator: readers.Operator) -> tuple[TableState, ...]:
         """Return the states of an operator, without its timers."""
 
-    def state_table(self, operator: Operator, number: int) -> StateTable:
+    def state_table(self, operator: readers.Operator, number: int) -> StateTable:
         """Return the table of one state."""
 
-    def unread_of(self, operator: Operator) -> tuple[UnreadOperator, ...]:
+    def unread_of(self, operator: readers.Operator) -> tuple[UnreadOperator, ...]:
         """Return the handles of an operator that may hold more keyed state."""
 
-    def uid_of(self, operator: Operator) -> str | None:
+    def uid_of(self, operator: readers.Operator) -> str | None:
         """Return the uid of an operator; None if it is not known."""
 
 
@@ -291,7 +279,7 @@ class UpstreamTables:
                 raise handle.error
         return None
 
-    def _prefixes(self, operator: Operator) -> list[str]:
+    def _prefixes(self, operator: readers.Operator) -> list[str]:
         uid = self._tables.uid_of(operator)
         return [*([f"uid_{uid}_".casefold()] if uid else []), f"id_{operator.operator_id}_"]
 
@@ -301,7 +289,7 @@ class UpstreamTables:
                 self._metadata = _renamed_facts(self._tables.find("operators"))
             return self._metadata
 
-    def _tables_of(self, operator: Operator) -> dict[str, Table]:
+    def _tables_of(self, operator: readers.Operator) -> dict[str, Table]:
         """Return the tables of an operator by the casefolded ends of their names; engines know a table again by being the same object."""
         known = self._of_operators.get(operator.operator_id)
         if known is not None:
@@ -315,11 +303,13 @@ class UpstreamTables:
         with self._lock:
             return self._of_operators.setdefault(operator.operator_id, made)
 
-    def _made(self, operator: Operator) -> Iterator[tuple[str, Callable[[str], Table]]]:
+    def _made(self, operator: readers.Operator) -> Iterator[tuple[str, Callable[[str], Table]]]:
         """Yield the end of the name of each table, and what makes the table from its whole name."""
         states = [known for known in self._tables.states_of(operator) if known.state.parts]
         keyed = [
-            known for known in states if is_keyed(known.state.kind) and known.state.name not in _INTERNAL
+            known
+            for known in states
+            if readers.is_keyed(known.state.kind) and known.state.name not in _INTERNAL
         ]
         plain = tuple(known for known in keyed if not _has_window(known.state))
         windowed = tuple(known for known in keyed if _has_window(known.state))
@@ -327,14 +317,14 @@ class UpstreamTables:
             if group:
                 yield tail, self._wide(operator, group)
             for known in group:
-                if known.state.kind in (StateKind.LIST, StateKind.MAP):
+                if known.state.kind in (readers.StateKind.LIST, readers.StateKind.MAP):
                     yield f"{known.state.name}_{tail}_flat", self._flat(operator, known)
         for known in states:
             kind = _OPERATOR_STATES.get(known.state.kind)
             if kind is not None:
                 yield f"{known.state.name}_{kind}", self._operator_state(operator, known)
 
-    def _wide(self, operator: Operator, states: tuple[TableState, ...]) -> Callable[[str], Table]:
+    def _wide(self, operator: readers.Operator, states: tuple[TableState, ...]) -> Callable[[str], Table]:
         def make(name: str) -> Table:
             unread = self._tables.unread_of(operator)
             own = self._tables.operator_names[operator.operator_id]
@@ -346,21 +336,21 @@ class UpstreamTables:
             for known, column in zip(states, origin.columns, strict=True):
                 field = schema.field(column.name)
                 is_filled = pa.types.is_list(field.type) or pa.types.is_map(field.type)
-                is_filled = is_filled and known.state.kind in (StateKind.LIST, StateKind.MAP)
+                is_filled = is_filled and known.state.kind in (readers.StateKind.LIST, readers.StateKind.MAP)
                 shown = known.state.name
                 columns.append(filled(shown, field, schema) if is_filled else same(shown, field))
             return RenamedTable(name, origin, _distinct(columns))
 
         return make
 
-    def _flat(self, operator: Operator, known: TableState) -> Callable[[str], Table]:
+    def _flat(self, operator: readers.Operator, known: TableState) -> Callable[[str], Table]:
         def make(name: str) -> Table:
             origin = self._tables.state_table(operator, known.number)
             schema = origin.schema
             columns = [same(_STATE_KEY, schema.field("key"))]
             if _has_window(known.state):
                 columns.append(window(_STATE_WINDOW, schema.field("namespace")))
-            if known.state.kind is StateKind.LIST:
+            if known.state.kind is readers.StateKind.LIST:
                 columns.append(Column(name=_LIST_INDEX, type=pa.int64(), source="list_index"))
                 columns.append(same(_LIST_VALUE, schema.field("value")))
             else:
@@ -370,31 +360,31 @@ class UpstreamTables:
 
         return make
 
-    def _operator_state(self, operator: Operator, known: TableState) -> Callable[[str], Table]:
+    def _operator_state(self, operator: readers.Operator, known: TableState) -> Callable[[str], Table]:
         def make(name: str) -> Table:
             origin = self._tables.state_table(operator, known.number)
             schema = origin.schema
             value = schema.field("value")
-            if known.state.kind is StateKind.BROADCAST:
+            if known.state.kind is readers.StateKind.BROADCAST:
                 columns = [same(_MAP_KEY, schema.field("map_key")), same(_MAP_VALUE, value)]
                 # Each subtask has a copy: an entry is a row once.
                 first = min(part.source.subtask for part in known.state.parts)
-                return RenamedTable(name, origin, _distinct(columns), {SUBTASK: first})
+                return RenamedTable(name, origin, _distinct(columns), {readers.SUBTASK: first})
             if not pa.types.is_struct(value.type):
                 return RenamedTable(name, origin, (same(known.state.name, value),))
             fields = [
                 Column(name=field.name, type=field.type, source="value", path=(field.name,))
                 for field in value.type
-                if field.name != ROW_KIND
+                if field.name != readers.ROW_KIND
             ]
             return RenamedTable(name, origin, _distinct(fields))
 
         return make
 
 
-def _has_window(state: State) -> bool:
+def _has_window(state: readers.State) -> bool:
     entry = state.entry
-    return entry is not None and not isinstance(entry.namespace, VoidNamespaceSerializer)
+    return entry is not None and not isinstance(entry.namespace, readers.VoidNamespaceSerializer)
 
 
 def _distinct(columns: Sequence[Column]) -> tuple[Column, ...]:

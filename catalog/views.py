@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+import readers
 from catalog.cache.states import StateCache
 from catalog.references import SavepointReference, unique_names
 from catalog.scan import ANYTHING, Output, Predicate, Scan, ScanCounter, Split, StateSplit
@@ -46,17 +47,6 @@ from catalog.statetables import (
 )
 from catalog.table import Extent, Table
 from catalog.wide.columns import KEY, NAMESPACE, StateColumn, state_columns
-from readers import (
-    KEY_GROUP,
-    OUT_OF_RANGE,
-    ROW_KIND,
-    SUBTASK,
-    UNDECODED,
-    ReaderError,
-    State,
-    StateSize,
-    UnsupportedStateError,
-)
 
 if TYPE_CHECKING:
     from catalog.wide.joining import StateRows
@@ -67,10 +57,10 @@ _MAX_KEYS = 1000
 _TTL = "ttl_timestamp"
 _NUMBERED = re.compile(r"f\d+")
 _BESIDE_ROW = {pa.int32(): "associations", pa.bool_(): "is_matched"}
-_REMARKS = (UNDECODED, OUT_OF_RANGE)
+_REMARKS = (readers.UNDECODED, readers.OUT_OF_RANGE)
 # What is joined at once, of all states together: decoded it is some times as much.
 _CHUNK_BYTES = 4 << 20
-_PRUNING = (KEY, KEY_GROUP)
+_PRUNING = (KEY, readers.KEY_GROUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +101,7 @@ class View:
     exploded: str | None = None
 
 
-def view_of(state: State) -> View | None:
+def view_of(state: readers.State) -> View | None:
     """Return the view of a state of a SQL operator; None for other states."""
     for pattern, describe in _VIEWS:
         match = pattern.fullmatch(state.name)
@@ -147,7 +137,7 @@ class ViewTable(StatesTable):
     def _output(self, column: pa.Field, state: TableState) -> Output:
         return self._columns[column.name].output()
 
-    def _keys(self, state: State, predicate: Predicate) -> tuple[tuple[int, Any], ...] | None:
+    def _keys(self, state: readers.State, predicate: Predicate) -> tuple[tuple[int, Any], ...] | None:
         keys = self._whole_keys(predicate)
         return None if keys is None else state.key_groups_of(keys)
 
@@ -189,7 +179,7 @@ def _view(schema: pa.Schema, name: str, describe: _Describe) -> View | None:
     ]
     described += [
         Column(name, _type(schema, name), name)
-        for name in (_TTL, OUT_OF_RANGE, KEY_GROUP, SUBTASK)
+        for name in (_TTL, readers.OUT_OF_RANGE, readers.KEY_GROUP, readers.SUBTASK)
         if name in schema.names
     ]
     every = [*keys, *described]
@@ -293,7 +283,7 @@ def _row_columns(row: pa.StructType, source: str, path: tuple[str, ...]) -> Iter
 
 
 def _fields(row: pa.StructType) -> Iterator[pa.Field]:
-    return (field for field in row if field.name != ROW_KIND)
+    return (field for field in row if field.name != readers.ROW_KIND)
 
 
 def _type(schema: pa.Schema, name: str) -> Any:
@@ -301,7 +291,7 @@ def _type(schema: pa.Schema, name: str) -> Any:
 
 
 def _is_row(data_type: Any) -> bool:
-    return isinstance(data_type, pa.StructType) and data_type.get_field_index(ROW_KIND) >= 0
+    return isinstance(data_type, pa.StructType) and data_type.get_field_index(readers.ROW_KIND) >= 0
 
 
 _VIEWS: tuple[tuple[re.Pattern[str], tuple[str, _Describe]], ...] = tuple(
@@ -359,7 +349,7 @@ class WideSplit(Split):
 
     def narrowed(self, columns: Sequence[str]) -> WideSplit:
         # Without columns only the number of rows counts, which a batch without arrays would lose.
-        names = columns or (KEY_GROUP,)
+        names = columns or (readers.KEY_GROUP,)
         return replace(self, schema=pa.schema([self.schema.field(name) for name in names]))
 
     @property
@@ -399,7 +389,7 @@ class WideSplit(Split):
             name in self.schema.names and name in column.contents for name in _REMARKS
         )
         names = dict.fromkeys(
-            (KEY, NAMESPACE, KEY_GROUP, *(column.contents if is_shown else column.outliers))
+            (KEY, NAMESPACE, readers.KEY_GROUP, *(column.contents if is_shown else column.outliers))
         )
         own = {output.name for output in state.rows.outputs}
         split = state.rows.narrowed([name for name in names if name in own])
@@ -416,8 +406,8 @@ class WideSplit(Split):
         return StateRows(column=column, batch=batch, is_shown=is_shown)
 
 
-def _too_large(name: str, path: str) -> UnsupportedStateError:
-    return UnsupportedStateError(
+def _too_large(name: str, path: str) -> readers.UnsupportedStateError:
+    return readers.UnsupportedStateError(
         f"expected at most 2 GiB of texts in one key group of {name}, found more: read the table of the state",
         path=path,
     )
@@ -463,16 +453,16 @@ class WideTable(Table):
     @cached_property
     def schema(self) -> pa.Schema:
         identity = self._states.schema
-        remarks = [(UNDECODED, pa.list_(pa.string())), (OUT_OF_RANGE, pa.string())]
+        remarks = [(readers.UNDECODED, pa.list_(pa.string())), (readers.OUT_OF_RANGE, pa.string())]
         own = {name for column in self.columns for name in column.contents}
         # A map with a key that is NULL is in no column, whatever the types are.
-        own |= {OUT_OF_RANGE for column in self.columns if pa.types.is_map(column.type)}
+        own |= {readers.OUT_OF_RANGE for column in self.columns if pa.types.is_map(column.type)}
         return pa.schema(
             [
-                *(field for field in identity if field.name != KEY_GROUP),
+                *(field for field in identity if field.name != readers.KEY_GROUP),
                 *((column.name, column.type) for column in self.columns),
                 *(remark for remark in remarks if remark[0] in own),
-                identity.field(KEY_GROUP),
+                identity.field(readers.KEY_GROUP),
             ]
         )
 
@@ -485,7 +475,7 @@ class WideTable(Table):
         return self._states.size_bytes
 
     @cached_property
-    def own_size(self) -> StateSize:
+    def own_size(self) -> readers.StateSize:
         return self._states.own_size
 
     @cached_property
@@ -500,7 +490,7 @@ class WideTable(Table):
         return Scan(schema=self.schema, splits=splits, unread=unread)
 
     def _splits(
-        self, predicate: Predicate, *, allow_partial: bool, damages: Mapping[int, ReaderError]
+        self, predicate: Predicate, *, allow_partial: bool, damages: Mapping[int, readers.ReaderError]
     ) -> tuple[WideSplit, ...]:
         states = tuple(
             WideState(
@@ -523,7 +513,7 @@ class _KeyedStates(StatesTable):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return unified_columns([known.state for known in self.states], (KEY, NAMESPACE, KEY_GROUP))
+        return unified_columns([known.state for known in self.states], (KEY, NAMESPACE, readers.KEY_GROUP))
 
     def _output(self, column: pa.Field, state: TableState) -> Output:
         return unified_output(column, state.state)
@@ -538,7 +528,7 @@ class _KeyedStates(StatesTable):
 
     def unreadable(
         self, predicate: Predicate, *, allow_partial: bool
-    ) -> tuple[tuple[ReaderError, ...], Mapping[int, ReaderError]]:
+    ) -> tuple[tuple[readers.ReaderError, ...], Mapping[int, readers.ReaderError]]:
         """Return the errors of files that may hold wanted rows, and the id of each source that lacks files with its error.
 
         Raises:

@@ -32,13 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from catalog.references import (
-    SavepointReference,
-    StateReference,
-    masked_errors,
-    open_savepoint,
-    without_values,
-)
+from catalog import references
 from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import timer_service_of
 from catalog.table import Failed, Table
@@ -82,7 +76,7 @@ class OperatorReference:
         names: by which masks know the columns of each of its states; empty without masks.
     """
 
-    savepoint: SavepointReference
+    savepoint: references.SavepointReference
     operator_id: str
     uid: str | None
     name: str | None
@@ -95,7 +89,7 @@ class OperatorReference:
         Raises:
             ReaderError: the savepoint cannot be opened, or less of the operator than before: on another machine, or later.
         """
-        operators = open_savepoint(self.savepoint).operators
+        operators = references.open_savepoint(self.savepoint).operators
         found = next(one for one in operators if one.operator_id == self.operator_id)
         if self.parts is None or _parts_of(found) == self.parts:
             return found
@@ -110,7 +104,7 @@ class OperatorReference:
         """Return the masks of one of its states; None without masks. For errors see `StateReference.masked`."""
         if self.savepoint.masks is None:
             return None
-        return StateReference(
+        return references.StateReference(
             self.savepoint, self.operator_id, number, state.name, len(state.parts), self.names[number]
         ).masked
 
@@ -150,16 +144,16 @@ class OperatorSplit(Split):
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         if not self.may_be_partial or counter is None:
-            with masked_errors(self.reference.savepoint):
+            with references.masked_errors(self.reference.savepoint):
                 yield from self.batches(counter or ScanCounter(), _raised)
             return
         is_masked = self.reference.savepoint.masks is not None
 
         def failed(error: ReaderError) -> None:
-            counter.add_failure(without_values(error) if is_masked else error)
+            counter.add_failure(references.without_values(error) if is_masked else error)
 
         try:
-            with masked_errors(self.reference.savepoint):
+            with references.masked_errors(self.reference.savepoint):
                 yield from self.batches(counter, failed)
         except SavepointGoneError:
             # Nothing is damaged: Flink removed all of it.

@@ -139,9 +139,8 @@ FIELD_NAMES = RISK.rule(
 
 def same_class(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
     """Compare two composite serializers of one class: their settings, then the nested serializers in pairs."""
-    before, after = old.children, new.children
     settings = _settings(old), _settings(new)
-    if len(before) != len(after):
+    if len(old.children) != len(new.children):
         mend = _narrowed(old, new, path)
         return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}", mend=mend)
     if settings[0] != settings[1]:
@@ -153,9 +152,14 @@ def same_class(old: Serializer, new: Serializer, context: Context, path: Path) -
         changed = found(rule, path, f"{old.type_name} → {new.type_name}")
     else:
         changed = Comparison()
-    return changed | joined(
+    return changed | _parts(old, new, context, path)
+
+
+def _parts(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    """Compare the parts of two types that have as many."""
+    return joined(
         context.compare(one, other, context, (*path, name))
-        for (name, one), (_, other) in zip(before, after, strict=True)
+        for (name, one), (_, other) in zip(old.children, new.children, strict=True)
     )
 
 
@@ -200,10 +204,7 @@ def _compare_tuples(old: TupleSerializer, new: TupleSerializer, context: Context
     # A tuple and its user subclass have one snapshot: only the fields count.
     if old.width != new.width:
         return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}", mend=_narrowed(old, new, path))
-    return joined(
-        context.compare(one, other, context, (*path, name))
-        for (name, one), (_, other) in zip(old.children, new.children, strict=True)
-    )
+    return _parts(old, new, context, path)
 
 
 def _compare_rows(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
@@ -257,10 +258,7 @@ def compare_case_classes(
         return class_changed(old.tuple_class, new.tuple_class, context, path)
     if old.width != new.width:
         return found(FIELDS_CHANGED, path, f"{old.type_name} → {new.type_name}")
-    nested = joined(
-        context.compare(one, other, context, (*path, name))
-        for (name, one), (_, other) in zip(old.children, new.children, strict=True)
-    )
+    nested = _parts(old, new, context, path)
     own = found(FIELD_NAMES, path, old.tuple_class)
     if nested.verdict is Verdict.INCOMPATIBLE:
         # Scala's own tuples take any value; the constructor of a case class does not.

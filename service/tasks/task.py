@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _ABOUT, _KNOWN = "about", "_options"
 _LONGEST = 1_000
 LONGEST_TEXT = 1_000_000  # of a statement; settings limit it further
+LONGEST_PATH = 4_096
 _MOST_DATABASES = 32
 _JOBS_LISTED = 20
 
@@ -123,6 +124,11 @@ def option(help: str, *, default: Any = MISSING, **about: Any) -> Any:
     if default == {}:
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def file_option(help: str, **about: Any) -> Any:
+    """Declare a field of a request that is the path of a file, and may be left out; `about` is as that of `option`."""
+    return option(help, **{"default": None, "metavar": "FILE", "longest": LONGEST_PATH, **about})
 
 
 class TaskRequest:

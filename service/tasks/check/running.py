@@ -24,7 +24,7 @@ from service.tasks.check.findings import (
 )
 from service.tasks.check.markup import html_page, junit_text
 from service.tasks.check.script import script_of
-from service.tasks.task import Context, Document, Exits, Task, TaskRequest, option
+from service.tasks.task import LONGEST_PATH, Context, Document, Exits, Task, TaskRequest, file_option, option
 
 # Those of `both`; ForSt is for jobs that ask for it.
 BACKENDS = ("hashmap", "rocksdb")
@@ -32,7 +32,6 @@ FORST = "forst"
 AUTO, BOTH = "auto", "both"
 _SAMPLE, _ALL = "sample", "all"
 _LONGEST_VERSION = 50
-_LONGEST_PATH = 4_096
 _NEWEST_1 = "1.20.3"
 _FIRST_METADATA_OF_2 = 5
 # Of a state each: a report is for people.
@@ -60,7 +59,7 @@ class CheckRequest(TaskRequest):
         "is a compiled SQL plan. May be repeated; if not given, only the Flink version is checked.",
         default=(),
         metavar="X",
-        longest=_LONGEST_PATH,
+        longest=LONGEST_PATH,
         named="databases that are savepoints of the new job; none: only Flink's version is checked",
     )
     flink: str = option(
@@ -83,11 +82,8 @@ class CheckRequest(TaskRequest):
     allow_non_restored: bool = option(
         "Check a start with --allowNonRestoredState: Flink drops state of missing operators.", default=False
     )
-    fix: str | None = option(
+    fix: str | None = file_option(
         "Write the statements that mend what a write can mend, as a script for savepointdb write.",
-        default=None,
-        metavar="FILE",
-        longest=_LONGEST_PATH,
         only_cli=True,
     )
 

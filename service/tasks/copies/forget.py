@@ -35,7 +35,7 @@ from service.base.errors import (
 from service.query.encode import counted, printable, size_text
 from service.tasks.check.running import check_lines
 from service.tasks.copies.sample import keys_in
-from service.tasks.task import Context, Task, TaskRequest, option
+from service.tasks.task import LONGEST_PATH, Context, Task, TaskRequest, file_option, option
 from service.tasks.write.changes import ALLOW_EMPTY, Effect, ScriptContext
 from service.tasks.write.request import WriteRequest, check_target, target_option
 from service.tasks.write.rows.keys import KeyChanges, KeySearch
@@ -250,7 +250,6 @@ def _leaves(array: pa.Array, path: Path) -> tuple[pa.Array, np.ndarray]:
     return (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array), rows
 
 
-_LONGEST_PATH = 4_096
 _MOST_IDS = 1_000_000
 _NAME = "ids"  # stands for a table in the effect
 _PIECE_BYTES = 1 << 20
@@ -263,24 +262,14 @@ class ForgetRequest(TaskRequest):
 
     database: str | None = option("name or alias of the savepoint; it is only read", default=None)
     target: str | None = target_option(flag="to")
-    keys: str = option("CSV file of ids, in its first column", metavar="FILE", longest=_LONGEST_PATH)
+    keys: str = option("CSV file of ids, in its first column", metavar="FILE", longest=LONGEST_PATH)
     group: tuple[str, ...] = option(
         "group of columns that have ids, of the file of masks; may be repeated. Default: the keys of all operators",
         default=(),
         metavar="NAME",
     )
-    masks: str | None = option(
-        "file with the columns of groups, such as masks.toml",
-        default=None,
-        metavar="FILE",
-        longest=_LONGEST_PATH,
-    )
-    report: str | None = option(
-        "file for the report, which has no id and no value; must not exist yet",
-        default=None,
-        metavar="FILE",
-        longest=_LONGEST_PATH,
-    )
+    masks: str | None = file_option("file with the columns of groups, such as masks.toml")
+    report: str | None = file_option("file for the report, which has no id and no value; must not exist yet")
     verify: bool = option(
         "search the new savepoint for the ids, or without a target this one: its rows, and all bytes of its files",
         default=False,

@@ -23,7 +23,7 @@ from service.query.encode import printable
 from service.query.engines.registry import AUTO, work_choices
 from service.query.sql.text import quoted, tokens_of
 from service.tasks.check.running import WrittenCheck, check_lines, checked
-from service.tasks.task import Context, Task, TaskRequest, option
+from service.tasks.task import Context, Task, TaskRequest, file_option, option
 from service.tasks.write.masks import CopyMasks
 from service.tasks.write.request import check_target, files_option, target_option, write_errors
 from service.tasks.write.writing import summary_lines, written_by
@@ -298,7 +298,6 @@ def states_in(
             yield SampledState(operator=shown, state=state.name, kind=state.kind.value, entries=entries)
 
 
-_LONGEST_PATH = 4_096
 _KEEP, _LATEST = "keep", "latest"
 
 
@@ -312,24 +311,14 @@ class SampleRequest(TaskRequest):
         "share of the keys that stay, above 0 and up to 1, such as 0.01", default=None, metavar="SHARE"
     )
     seed: str = option("another seed chooses other keys of a fraction", default="0", metavar="TEXT")
-    keys: str | None = option(
-        "CSV file of the keys that stay, in its first column",
-        default=None,
-        metavar="FILE",
-        longest=_LONGEST_PATH,
-    )
+    keys: str | None = file_option("CSV file of the keys that stay, in its first column")
     where: str | None = option(
         "keys of a table's rows that stay, such as \"aggregate__account: value.country = 'DE'\"",
         default=None,
         metavar="TABLE: CONDITION",
         longest=100_000,
     )
-    mask: str | None = option(
-        "file of masks: values and keys that the new savepoint has others for",
-        default=None,
-        metavar="FILE",
-        longest=_LONGEST_PATH,
-    )
+    mask: str | None = file_option("file of masks: values and keys that the new savepoint has others for")
     parallelism: int | None = option(
         "most subtasks that an operator has in the new savepoint; default: those of the source",
         default=None,

@@ -29,13 +29,7 @@ from sqlglot import exp
 
 from catalog import Catalog, Database, Job, NoSuchTableError
 from readers import ReaderError
-from service.base.errors import (
-    InvalidRequestError,
-    QueryError,
-    SavepointError,
-    TableNotFoundError,
-    query_error_of,
-)
+from service.base import errors
 from service.query.encode import counted, dated, printable
 from service.query.engines.registry import AUTO, choices
 from service.query.running.request import QueryRequest, sendable
@@ -65,7 +59,7 @@ def always_has_a_row(sql: str) -> bool:
     """Return whether a query returns a row even where its tables have none; False if that is not certain."""
     try:
         tree = parsed(sql)
-    except QueryError:
+    except errors.QueryError:
         return False
     return _always(tree, {})
 
@@ -199,7 +193,7 @@ class Question:
     database: Database
     checkpoint_id: int | None = None
     reply: Reply
-    error: QueryError | None = None
+    error: errors.QueryError | None = None
     rows: FirstRows | None = None
 
 
@@ -337,20 +331,20 @@ class _Asking:
                 self.start, replace(self.request, schema=database.name), kept=ROWS_KEPT, counted=ROWS_KEPT
             )
         except ReaderError as error:
-            return answered(reply=Reply.UNREADABLE, error=query_error_of(error))
-        except SavepointError as error:
+            return answered(reply=Reply.UNREADABLE, error=errors.query_error_of(error))
+        except errors.SavepointError as error:
             return answered(reply=Reply.UNREADABLE, error=error)
-        except QueryError as error:
+        except errors.QueryError as error:
             if self.questions:
                 error.message = f"{database.name}: {error.message}"
             # Only a table that some checkpoint has is no mistake of the query.
-            if not isinstance(error, TableNotFoundError) or not self._is_known(error):
+            if not isinstance(error, errors.TableNotFoundError) or not self._is_known(error):
                 raise
             return answered(checkpoint_id=checkpoint_id, reply=Reply.NO_TABLE, error=error)
         reply = Reply.ROWS if rows.row_count else Reply.NO_ROWS
         return answered(checkpoint_id=checkpoint_id, reply=reply, rows=rows)
 
-    def _is_known(self, error: TableNotFoundError) -> bool:
+    def _is_known(self, error: errors.TableNotFoundError) -> bool:
         """Return whether another checkpoint has all tables of the query."""
         is_answered = any(one.rows is not None for one in self.questions.values())
         return is_answered and isinstance(error.__cause__, NoSuchTableError)
@@ -425,7 +419,7 @@ def _between(databases: Sequence[Database], start: str | None, end: str | None) 
     first = 0 if start is None else _place_from(databases, start)
     last = len(databases) if end is None else _place_to(databases, end)
     if first >= last:
-        raise InvalidRequestError(
+        raise errors.InvalidRequestError(
             f"expected checkpoints from {start or 'the oldest'} to {end or 'the newest'}, found none",
             hint=f"the job has {len(databases)}, from {databases[0].name} to {databases[-1].name}",
         )
@@ -470,7 +464,7 @@ def _condition(text: str, holds: Callable[[float, float], bool]) -> Callable[[Da
     try:
         time = datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidRequestError(
+        raise errors.InvalidRequestError(
             f"expected a checkpoint as its number, its name or a time, found {text!r:.100}",
             hint="42, chk-42 or 2026-09-01T12:00:00Z",
         ) from error
@@ -493,7 +487,7 @@ def _folder(database: Database) -> str:
     return database.path.rstrip("/").rpartition("/")[2]
 
 
-def _none_can_be_read(questions: Sequence[Question]) -> QueryError:
+def _none_can_be_read(questions: Sequence[Question]) -> errors.QueryError:
     newest = questions[0].error
     assert newest is not None
     if len(questions) > 1:
@@ -554,7 +548,7 @@ def _reason(question: Question) -> str:
     return "" if error is None else _told(error)
 
 
-def _told(error: QueryError) -> str:
+def _told(error: errors.QueryError) -> str:
     return " ".join(error.told.split())
 
 

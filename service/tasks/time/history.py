@@ -113,14 +113,9 @@ class StateTimeline:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values that are JSON."""
-        return {
-            "operator": self.operator,
-            "state": self.state,
-            "kind": self.kind,
-            "table_name": self.table_name,
-            "is_cut": self.is_cut,
-            "points": [point.to_dict() for point in self.points],
-        }
+        names = ("operator", "state", "kind", "table_name", "is_cut")
+        told = {name: getattr(self, name) for name in names}
+        return told | {"points": [point.to_dict() for point in self.points]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

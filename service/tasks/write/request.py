@@ -14,7 +14,7 @@ from catalog import Database
 from readers import ReaderError
 from service.base import errors
 from service.query.engines.registry import AUTO, work_choices
-from service.tasks.task import TaskRequest, option
+from service.tasks.task import TaskRequest, file_option, option
 from writers import FilesMode, TargetError, TargetExistsError, WriterError, newest_version
 
 _LONGEST_SCRIPT = 1 << 30  # settings limit it further
@@ -102,12 +102,8 @@ class WriteRequest(CreateRequest):
         at_least=0,
         metavar="TABLE=ROWS",
     )
-    mask: str | None = option(
-        "file of masks: values and keys that the new savepoint has others for",
-        default=None,
-        metavar="FILE",
-        longest=4000,
-        only_cli=True,
+    mask: str | None = file_option(
+        "file of masks: values and keys that the new savepoint has others for", longest=4000, only_cli=True
     )
     allow_empty: bool = option("write even if a statement or the script changes nothing", default=False)
 

@@ -11,7 +11,7 @@ from readers import KEY_GROUP
 from service.base.errors import InvalidRequestError
 from service.query.engines.registry import AUTO, choices
 from service.tasks.copies.export.files.conversion import FORMATS, ICEBERG, NANOSECONDS, PARQUET
-from service.tasks.task import TaskRequest, option
+from service.tasks.task import TaskRequest, file_option, option
 
 
 # No slots: a cached property needs a dictionary.
@@ -61,11 +61,8 @@ class ExportRequest(TaskRequest):
         default=AUTO,
         choices=choices(),
     )
-    mask: str | None = option(
-        "file of masks, as masks.toml: what stands in place of values",
-        default=None,
-        metavar="FILE",
-        longest=4000,
+    mask: str | None = file_option(
+        "file of masks, as masks.toml: what stands in place of values", longest=4000
     )
     allow_partial: bool = option(
         "leave out the rows of files that cannot be read, and list the files; otherwise the export fails",

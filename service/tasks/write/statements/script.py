@@ -38,13 +38,7 @@ from enum import Enum
 from sqlglot.tokenizer_core import Token, TokenType
 
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
-from service.base.errors import (
-    ForbiddenError,
-    InvalidQueryError,
-    LimitExceededError,
-    QueryError,
-    QuerySyntaxError,
-)
+from service.base import errors
 from service.query.sql.text import check_length, tokens_of, with_double_quotes
 from service.tasks.write.statements.creation import copy, create
 from service.tasks.write.statements.keys import DeleteKey, delete_key, rename_key
@@ -238,7 +232,7 @@ def merge(parser: Parser) -> Merge:
     while parser.accept("WHEN"):
         clauses.append(_merge_clause(parser))
         if len(clauses) > _MOST_CLAUSES:
-            raise LimitExceededError(
+            raise errors.LimitExceededError(
                 f"expected a MERGE of at most {_MOST_CLAUSES} clauses, found more",
                 hint="one clause with CASE, or with a column of the source, does the work of many",
             )
@@ -417,7 +411,7 @@ def call(parser: Parser) -> RewindKafka:
     """
     name = parser.name("a procedure")
     if name.casefold() != REWIND_KAFKA:
-        raise InvalidQueryError(f"there is no procedure {name!r}", hint=f"there is {USAGE}")
+        raise errors.InvalidQueryError(f"there is no procedure {name!r}", hint=f"there is {USAGE}")
     if not parser.is_symbol(TokenType.L_PAREN):
         raise parser.error("expected ( and arguments")
     return RewindKafka(table=(SOURCE_OFFSETS_NAME,), arguments=parser.fragment())
@@ -512,13 +506,13 @@ def statements_of(script: str, max_bytes: int) -> tuple[Statement, ...]:
     script = with_double_quotes(script)
     divided = _divided(tokens_of(script, has_commands=False))
     if len(divided) > _MOST_STATEMENTS:
-        raise LimitExceededError(
+        raise errors.LimitExceededError(
             f"expected a script of at most {_MOST_STATEMENTS:,} statements, found {len(divided):,}",
             hint="one MERGE changes many rows: put their keys and values into a file, or into VALUES",
         )
     found = [_statement(Parser(script, tokens)) for tokens in divided]
     if not found:
-        raise QuerySyntaxError("expected a statement, found none", hint=f"there are {_KNOWN}")
+        raise errors.QuerySyntaxError("expected a statement, found none", hint=f"there are {_KNOWN}")
     return tuple(found)
 
 
@@ -526,11 +520,11 @@ def _statement(parser: Parser) -> Statement:
     word = parser.peek()
     try:
         if word not in STATEMENTS:
-            raise ForbiddenError(f"a script cannot have {word or 'this'}", hint=f"there are {_KNOWN}")
+            raise errors.ForbiddenError(f"a script cannot have {word or 'this'}", hint=f"there are {_KNOWN}")
         parser.expect(word)
         statement = STATEMENTS[word](parser)
         parser.expect_end()
-    except QueryError as error:
+    except errors.QueryError as error:
         error.position = error.position or parser.position
         raise
     return replace(statement, position=parser.position)
