@@ -18,7 +18,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,36 +40,6 @@ from readers.metadata import KeyGroupsStateHandle, StreamStateHandle
 from readers.serializers.base import Serializer
 from readers.storage.filesystems import Stream
 from readers.storage.location import Ranges, file_identity
-
-
-def regions(
-    offsets: NDArray[np.int64], first_key_group: int, size: int, path: str, *, absent: int | None
-) -> Iterator[tuple[int, int, int]]:
-    """Yield (key group, start, end) of the key groups in a stream, in the order of their positions.
-
-    Args:
-        offsets: the offsets of the handle.
-        first_key_group: the key group of the first offset.
-        size: size of the stream in bytes.
-        path: the path of the stream, for errors.
-        absent: the offset of absent key groups; None if none is absent.
-
-    Raises:
-        CorruptDataError: an offset lies outside the stream.
-    """
-    present = np.arange(len(offsets)) if absent is None else np.flatnonzero(offsets != absent)
-    positions = offsets[present]
-    outside = positions[(positions < 0) | (positions > size)]
-    if len(outside):
-        message = f"expected a key group within {size} bytes, found one at {outside[0]}"
-        raise CorruptDataError(message, path=path)
-    # Flink writes key groups in ascending order, but nothing records where one ends: the next position is trusted, not the next
-    # offset, so that offsets out of order cannot make regions overlap.
-    order = np.argsort(positions, kind="stable")
-    bounds = np.append(positions[order], size)
-    for index, number in enumerate(order):
-        yield first_key_group + int(present[number]), int(bounds[index]), int(bounds[index + 1])
-
 
 _Header = TypeVar("_Header")
 
@@ -189,10 +159,30 @@ def small_or_header(stream: StreamStateHandle, end: int | None, numbers: Iterabl
 def regions_of(
     handle: KeyGroupsStateHandle, stream: Stream, *, absent: int | None
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (key group, start, end) of the key groups in a handle's stream; see `regions`."""
-    return regions(
-        handle.offsets, handle.key_group_range.start, stream.size_bytes, stream.path, absent=absent
-    )
+    """Yield (key group, start, end) of the key groups in a handle's stream, in the order of their positions.
+
+    Args:
+        handle: the handle.
+        stream: its stream.
+        absent: the offset of absent key groups; None if none is absent.
+
+    Raises:
+        CorruptDataError: an offset lies outside the stream.
+    """
+    offsets, size = handle.offsets, stream.size_bytes
+    present = np.arange(len(offsets)) if absent is None else np.flatnonzero(offsets != absent)
+    positions = offsets[present]
+    outside = positions[(positions < 0) | (positions > size)]
+    if len(outside):
+        message = f"expected a key group within {size} bytes, found one at {outside[0]}"
+        raise CorruptDataError(message, path=stream.path)
+    # Flink writes key groups in ascending order, but nothing records where one ends: the next position is trusted, not the next
+    # offset, so that offsets out of order cannot make regions overlap.
+    order = np.argsort(positions, kind="stable")
+    bounds = np.append(positions[order], size)
+    first = handle.key_group_range.start
+    for index, number in enumerate(order):
+        yield first + int(present[number]), int(bounds[index]), int(bounds[index + 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +194,7 @@ class KeyGroupBody:
         data: a buffer with the states.
         first, last: the range of the states in `data`.
         path: the file, or the plain bytes of a key group in it: positions in errors count from its start.
-        release: called with ranges of `data` that are not read again.
+        release: called with ranges of `data` that are not read again; not of use where the buffer is no mapped file.
     """
 
     key_group: int
@@ -212,7 +202,7 @@ class KeyGroupBody:
     first: int
     last: int
     path: str
-    release: Release
+    release: Release = lambda _start, _end: None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -223,7 +213,10 @@ class KeyedStreamSource(HandleSource):
         stream: the stream of the handle.
         header: the KeyedBackendSerializationProxy at its start.
         max_parallelism: number of key groups of the operator.
+        absent: the offset of a key group that is absent; None if none is.
     """
+
+    absent: ClassVar[int | None]
 
     handle: KeyGroupsStateHandle
     stream: Stream
@@ -329,11 +322,7 @@ class KeyedStreamSource(HandleSource):
     @cached_property
     def _known_regions(self) -> tuple[tuple[int, int, int], ...]:
         """The regions of all key groups: a stream does not change, and to find one key asks for them three times."""
-        return tuple(self._regions())
-
-    @abstractmethod
-    def _regions(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (key group, start, end) of the key groups in the stream."""
+        return tuple(regions_of(self.handle, self.stream, absent=self.absent))
 
     def _bodies(self, selection: Selection) -> Iterator[KeyGroupBody]:
         """Yield the selected key groups."""

@@ -47,6 +47,7 @@ from readers.formats.rocksdb.source import RocksSource
 from readers.formats.rocksdb.sst.checksums import crc32c, masked
 from readers.formats.rocksdb.sst.files import Directory
 from readers.formats.rocksdb.sst.manifest import read_manifest
+from readers.formats.streams import KeyGroupBody
 from readers.keygroups import operator_id_of
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.savepoint import Savepoint
@@ -277,7 +278,11 @@ def _round(number: int, members: dict[int, NDArray[np.int64]], states: tuple[str
             if not len(numbers) or (number == ROUNDS and state != "events"):
                 continue
             data = np.frombuffer(key_group(group, numbers, (state,)), dtype=np.uint8).copy()
-            parts = list(cut_key_group(data, 0, len(data), 0, state))
+            parts = list(
+                cut_key_group(
+                    KeyGroupBody(key_group=group, data=data, first=0, last=len(data), path=state), 0
+                )
+            )
             starts = np.concatenate([part[0] for part in parts])
             ends = np.concatenate([part[1] for part in parts])
             data[starts[-1, 0]] = group

@@ -45,6 +45,7 @@ from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
 from readers.decode.loads import load_i4, load_le_i8, load_u1, load_u2, opaque, store_1, store_8
 from readers.errors import CorruptDataError, hex_window
+from readers.formats.streams import KeyGroupBody
 from readers.storage.filesystems import Windows
 
 PAGE_ENTRIES = 1 << 15
@@ -64,15 +65,8 @@ _COUNT = -1  # count the entries, store none
 # Flink writes one range a state; a file with more ranges is read, too, but not remembered.
 MOST_RANGES = 64
 
-Release = Callable[[int, int], None]
-"""Called with the start and end of bytes that are no longer needed; see `Stream.release`."""
-
 _Room = tuple[NDArray[np.int64], NDArray[np.int64], int]  # arrays for starts and ends, and how many fit
 _NO_BOUNDS: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
-
-
-def _keep(start: int, end: int) -> None:
-    """Release nothing: the buffer is no mapped file."""
 
 
 @kernel
@@ -207,32 +201,27 @@ class StateRanges:
 
 def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
     """Return whether these bytes are exactly one key group in this layout; reads all of them."""
-    reader = _KeyGroupReader(data, position, limit, -1, "", _keep, None)
+    reader = _KeyGroupReader(
+        KeyGroupBody(key_group=0, data=data, first=position, last=limit, path=""), -1, None
+    )
     try:
         return max((behind for _, behind in reader.steps(_no_room)), default=position) == limit
     except CorruptDataError:
         return False
 
 
-def runs_of(
-    data: NDArray[np.uint8],
-    position: int,
-    limit: int,
-    path: str,
-    ranges: StateRanges,
-    release: Release = _keep,
-) -> tuple[tuple[int, int, int], ...] | None:
+def runs_of(body: KeyGroupBody, ranges: StateRanges) -> tuple[tuple[int, int, int], ...] | None:
     """Return (state, start, end) of the entries of each state that follow each other; None if the state changes very often.
 
     Args:
-        data, position, limit, path, release: see `cut_key_group`.
+        body: the key group.
         ranges: those of this key group, which become known.
 
     Raises:
         CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
     """
     if not ranges.is_known:
-        for _ in _KeyGroupReader(data, position, limit, -1, path, release, ranges).steps(_no_room):
+        for _ in _KeyGroupReader(body, -1, ranges).steps(_no_room):
             pass
     return tuple(ranges.all()) if ranges.is_known else None
 
@@ -241,37 +230,19 @@ def _no_room(_left_bytes: int) -> _Room:
     return _NO_BOUNDS, _NO_BOUNDS, _COUNT
 
 
-def count_key_group(
-    data: NDArray[np.uint8],
-    position: int,
-    limit: int,
-    state: int,
-    path: str,
-    release: Release = _keep,
-    ranges: StateRanges | None = None,
-) -> int:
+def count_key_group(body: KeyGroupBody, state: int, ranges: StateRanges | None = None) -> int:
     """Count the entries of one state in a key group; for the arguments and errors see `cut_key_group`."""
-    reader = _KeyGroupReader(data, position, limit, state, path, release, ranges)
-    return sum(found for found, _ in reader.steps(_no_room))
+    return sum(found for found, _ in _KeyGroupReader(body, state, ranges).steps(_no_room))
 
 
 def cut_key_group(
-    data: NDArray[np.uint8],
-    position: int,
-    limit: int,
-    state: int,
-    path: str,
-    release: Release = _keep,
-    ranges: StateRanges | None = None,
+    body: KeyGroupBody, state: int, ranges: StateRanges | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
     """Find the entries of one state in a key group, some at a time, so that a key with millions of entries takes little memory.
 
     Args:
-        data: the buffer.
-        position, limit: the range of the key group in the buffer.
+        body: the key group.
         state: the id of the state.
-        path: the file, for errors.
-        release: called with ranges of bytes that are no longer needed.
         ranges: those of this key group; if they are known, other states are stepped over, else this walk makes them known.
 
     Yields:
@@ -288,7 +259,7 @@ def cut_key_group(
         starts, ends = np.empty((room, 2), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
         return starts, ends, room
 
-    for found, behind in _KeyGroupReader(data, position, limit, state, path, release, ranges).steps(page):
+    for found, behind in _KeyGroupReader(body, state, ranges).steps(page):
         if found:
             yield starts[:found], ends[:found], behind
 
@@ -297,12 +268,8 @@ def cut_key_group(
 class _KeyGroupReader:
     """Walks a key group for one state; the fields are the arguments of `cut_key_group`."""
 
-    data: NDArray[np.uint8]
-    position: int
-    limit: int
+    body: KeyGroupBody
     state: int
-    path: str
-    release: Release
     ranges: StateRanges | None
 
     def steps(self, page: Callable[[int], _Room]) -> Iterator[tuple[int, int]]:
@@ -315,12 +282,14 @@ class _KeyGroupReader:
             for begin, end in self.ranges.of(self.state):
                 yield from self._stretches(page, begin, end, self.state, _NO_BOUNDS, MOST_RANGES)
             return
-        if self.limit - self.position < 2:
-            raise _corrupt(self.data, self.position, self.limit, self.path)
+        data, position, limit = self.body.data, self.body.first, self.body.last
+        if limit - position < MARK_BYTES:
+            raise _corrupt(self.body, position)
         marks: NDArray[np.int64] = np.empty((MOST_RANGES, 2), dtype=np.int64)
-        first, begin = _first_state(self.data, self.position), self.position + 2
+        begin = position + MARK_BYTES
+        first = int.from_bytes(data[position:begin].tobytes(), "big")
         marks[0] = first, begin
-        marked = yield from self._stretches(page, begin, self.limit, first, marks, 1)
+        marked = yield from self._stretches(page, begin, limit, first, marks, 1)
         if self.ranges is not None:
             self.ranges.keep(marks, marked)
 
@@ -334,7 +303,7 @@ class _KeyGroupReader:
         marked: int,
     ) -> Generator[tuple[int, int], None, int]:
         """Walk from an entry of the state `following` to `end`, yield as `steps` does, and return the number of marks."""
-        data, limit = self.data, self.limit
+        data, limit = self.body.data, self.body.last
         # The walk of a known range stops at `end`; lengths are still checked against the end of the key group.
         is_whole = end == limit
         while following != END_OF_KEY_GROUP and (is_whole or position < end):
@@ -345,21 +314,17 @@ class _KeyGroupReader:
                 marks, marked,
             )  # fmt: skip
             if bad >= 0:
-                raise _corrupt(data, bad, limit, self.path)
+                raise _corrupt(self.body, bad)
             yield found, position
-            self.release(begin, position)
+            self.body.release(begin, position)
         return marked
 
 
-def _first_state(data: NDArray[np.uint8], position: int) -> int:
-    return int.from_bytes(data[position : position + 2].tobytes(), "big")
-
-
-def _corrupt(data: NDArray[np.uint8], position: int, limit: int, path: str) -> CorruptDataError:
-    window = hex_window(memoryview(data), position)
+def _corrupt(body: KeyGroupBody, position: int) -> CorruptDataError:
+    window = hex_window(memoryview(body.data), position)
     return CorruptDataError(
-        f"expected an entry of a key group that ends by byte {limit}; bytes {window}",
-        path=path,
+        f"expected an entry of a key group that ends by byte {body.last}; bytes {window}",
+        path=body.path,
         position=position,
     )
 

@@ -43,9 +43,9 @@ from readers.formats.full.layout import (
     META_FOLLOWS,
     MOST_RANGES,
     PAGE_ENTRIES,
-    Release,
 )
 from readers.formats.rocksdb.sst.words import multiply_fold, wrapping_sum
+from readers.formats.streams import KeyGroupBody
 
 Positions = NDArray[np.int64]
 """Where entries begin, at the length of their keys."""
@@ -407,24 +407,6 @@ def _copy(data: int, starts: int, ends: int, count: int, target: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """A key group on one side.
-
-    Attributes:
-        data: the buffer.
-        first, last: the range of the key group in it.
-        path: the file, for errors.
-        release: called with ranges of `data` that are not read again.
-    """
-
-    data: NDArray[np.uint8]
-    first: int
-    last: int
-    path: str
-    release: Release
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """Entries of one state in a key group that differ.
 
@@ -458,7 +440,9 @@ class GroupFound:
     after: Positions
 
 
-def compare_groups(before: Side, after: Side, is_same: Callable[[int, int], bool]) -> GroupFound | None:
+def compare_groups(
+    before: KeyGroupBody, after: KeyGroupBody, is_same: Callable[[int, int], bool]
+) -> GroupFound | None:
     """Return what differs between two key groups, in one walk; None if their states do not stand in one order, in one run each.
 
     Args:
@@ -489,14 +473,16 @@ def compare_groups(before: Side, after: Side, is_same: Callable[[int, int], bool
     return None
 
 
-def _mark(side: Side, position: int) -> tuple[int, int]:
+def _mark(side: KeyGroupBody, position: int) -> tuple[int, int]:
     """Return the id of a state, and the position of its first entry."""
     if side.last - position < MARK_BYTES:
         raise _corrupt(side, position)
     return int.from_bytes(side.data[position : position + MARK_BYTES].tobytes(), "big"), position + MARK_BYTES
 
 
-def compare_runs(before: Side, after: Side, old_runs: Iterable[int], new_runs: Iterable[int]) -> Found:
+def compare_runs(
+    before: KeyGroupBody, after: KeyGroupBody, old_runs: Iterable[int], new_runs: Iterable[int]
+) -> Found:
     """Return the entries of a state in a key group that differ between two sides.
 
     Args:
@@ -516,8 +502,8 @@ def compare_runs(before: Side, after: Side, old_runs: Iterable[int], new_runs: I
 class _Walk:
     """A walk through the entries of a state on both sides."""
 
-    before: Side
-    after: Side
+    before: KeyGroupBody
+    after: KeyGroupBody
     old: list[Positions] = field(default_factory=list)
     new: list[Positions] = field(default_factory=list)
     equal: int = 0
@@ -578,7 +564,7 @@ def _keep(kept: list[Positions], found: Positions, count: int) -> None:
         kept.append(found[:count].copy())
 
 
-def _keep_rest(side: Side, kept: list[Positions], position: int) -> int:
+def _keep_rest(side: KeyGroupBody, kept: list[Positions], position: int) -> int:
     """Keep all entries that one side has left in its run, and return the position behind them."""
     ended = 0
     while not ended:
@@ -614,7 +600,7 @@ def copied(data: NDArray[np.uint8], starts: Positions, ends: Positions) -> NDArr
     return target
 
 
-def _corrupt(side: Side, position: int) -> CorruptDataError:
+def _corrupt(side: KeyGroupBody, position: int) -> CorruptDataError:
     window = hex_window(memoryview(side.data), position)
     return CorruptDataError(
         f"expected an entry of a key group; bytes {window}", path=side.path, position=position

@@ -33,7 +33,7 @@ from readers.formats.full.layout import (
     Search,
     in_rounds,
 )
-from readers.formats.full.lockstep import Found, Positions, Side, bounds, copied
+from readers.formats.full.lockstep import Found, Positions, bounds, copied
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.snappy import UnpackedWindows
 from readers.formats.source import (
@@ -53,7 +53,6 @@ from readers.formats.streams import (
     KeyGroupBody,
     first_offset,
     header_outline,
-    regions_of,
     small_or_header,
 )
 from readers.keygroups import key_group_bytes
@@ -159,17 +158,17 @@ class _Entries:
         self._path = ""
         self.size_bytes = 0
 
-    def add(self, side: Side, positions: Positions, key_group: int) -> None:
+    def add(self, side: KeyGroupBody, positions: Positions) -> None:
         """Add entries of a key group."""
         starts, ends = bounds(side.data, positions)
         if int((ends[:, 1] - starts[:, 0]).sum()) > _MOST_COPIED_BYTES:
-            self._large.append(Page.of(side.data, (starts, ends), key_group, self._subtask, side.path))
+            self._large.append(Page.of(side.data, (starts, ends), side.key_group, self._subtask, side.path))
             return
         data = copied(side.data, starts, ends)
         self._bytes.append(data)
         self._starts.append(starts + self.size_bytes)
         self._ends.append(ends + self.size_bytes)
-        self._groups.append(np.full(len(positions), key_group, dtype=np.int32))
+        self._groups.append(np.full(len(positions), side.key_group, dtype=np.int32))
         self._path = f"{side.path}, entries that differ"
         self.size_bytes += len(data)
 
@@ -197,7 +196,7 @@ class Pages:
         self._entries = 0
         self._equal = 0
 
-    def add(self, key_group: int, before: Side, after: Side, found: Found) -> Iterator[DifferingPages]:
+    def add(self, before: KeyGroupBody, after: KeyGroupBody, found: Found) -> Iterator[DifferingPages]:
         """Add what differs in a key group; yield what has come together."""
         self._equal += found.equal
         changed = found.changed_before, found.changed_after
@@ -206,7 +205,7 @@ class Pages:
                 for entries, side, positions in ((self._old, before, old), (self._new, after, new)):
                     chosen = positions[start : start + PAGE_ENTRIES]
                     if len(chosen):
-                        entries.add(side, chosen, key_group)
+                        entries.add(side, chosen)
                         self._entries += len(chosen)
                 if self._entries >= PAGE_ENTRIES or self._size_bytes > _MOST_COPIED_BYTES:
                     yield from self.rest()
@@ -238,6 +237,8 @@ _SEVERAL_ENTRIES_A_KEY = frozenset({StateKind.MAP, StateKind.TIMER})
 class FullSource(KeyedStreamSource, CompositeSource):
     """Keyed state in the full layout; keys can be looked up."""
 
+    absent = 0
+
     @property
     def walk_bytes(self) -> int:
         return super().walk_bytes if self.header.compressed else self.size_bytes
@@ -255,23 +256,19 @@ class FullSource(KeyedStreamSource, CompositeSource):
             return
         number = self._id_of(state)
         for body in self._bodies(selection):
-            data, first, last = body.data, body.first, body.last
-            ranges = self._ranges[body.key_group]
-            count = full.count_key_group(data, first, last, number, body.path, body.release, ranges)
-            yield body.key_group, count
+            yield body.key_group, full.count_key_group(body, number, self._ranges[body.key_group])
 
     def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
         numbers = [(self._id_of(state), state) for state in states]
         for body in self._bodies(selection):
-            data, first, last = body.data, body.first, body.last
             ranges = self._ranges[body.key_group]
             for number, state in numbers:
                 # The first walk finds where all states are, so that the others walk their own entries only.
-                count = full.count_key_group(data, first, last, number, body.path, body.release, ranges)
+                count = full.count_key_group(body, number, ranges)
                 if ranges.is_known:
                     size = sum(end - begin for owner, begin, end in ranges.all() if owner == number)
                 else:
-                    cuts = full.cut_key_group(data, first, last, number, body.path, body.release, ranges)
+                    cuts = full.cut_key_group(body, number, ranges)
                     size = sum(
                         int((ends - starts).sum()) + full.LENGTHS_BYTES * len(ends)
                         for starts, ends, _ in cuts
@@ -313,10 +310,9 @@ class FullSource(KeyedStreamSource, CompositeSource):
         states = self._id_of(state), other._id_of(other_state)
         selection = self._without_equal(other, states, selection, collected)
         for old, new in zip(self._bodies(selection), other._bodies(selection), strict=True):
-            before, after = _side_of(old), _side_of(new)
-            found = self._compared(other, old.key_group, before, after, states)
+            found = self._compared(other, old, new, states)
             if found is not None:
-                yield from collected.add(old.key_group, before, after, found)
+                yield from collected.add(old, new, found)
                 continue
             # A file whose states alternate: no writer of Flink makes one.
             alone = Selection(key_groups=frozenset({old.key_group}))
@@ -340,18 +336,13 @@ class FullSource(KeyedStreamSource, CompositeSource):
         return replace(selection, key_groups=frozenset(chosen) - equal)
 
     def _compared(
-        self,
-        other: FullSource,
-        key_group: int,
-        before: lockstep.Side,
-        after: lockstep.Side,
-        states: tuple[int, int],
+        self, other: FullSource, before: KeyGroupBody, after: KeyGroupBody, states: tuple[int, int]
     ) -> lockstep.Found | None:
         """Return what differs in a state of a key group; None if its states alternate.
 
         The first question about a key group compares all of its states in one walk; the others find the answer here.
         """
-        known = self._comparisons
+        known, key_group = self._comparisons, before.key_group
         if known.other is not other:
             known = self.__dict__["_comparisons"] = Comparisons(other)
         if key_group in known.groups:
@@ -368,7 +359,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
                 return found.states.get(states, lockstep.NOTHING)
         runs = []
         for side, own, number in ((before, ranges, states[0]), (after, others, states[1])):
-            if full.runs_of(side.data, side.first, side.last, side.path, own, side.release) is None:
+            if full.runs_of(side, own) is None:
                 return None
             runs.append([begin for begin, _ in own.of(number)])
         return lockstep.compare_runs(before, after, *runs)
@@ -387,9 +378,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
         ranges, number = self._ranges[body.key_group], self._id_of(state)
         if not self.header.compressed:
             self._prepare(body, number, ranges)
-        for starts, ends, _ in full.cut_key_group(
-            body.data, body.first, body.last, number, body.path, body.release, ranges
-        ):
+        for starts, ends, _ in full.cut_key_group(body, number, ranges):
             yield self._page(body, (starts, ends))
 
     def _prepare(self, body: KeyGroupBody, state: int, ranges: full.StateRanges) -> None:
@@ -405,12 +394,11 @@ class FullSource(KeyedStreamSource, CompositeSource):
         """Return a key group as `StoredGroups.group` does."""
         region = self.regions[key_group]
         body = self._body(self.stream.span(*region[1:]), *region)
-        data, first, last = body.data, body.first, body.last
-        runs = full.runs_of(data, first, last, body.path, self._ranges[key_group])
+        runs = full.runs_of(replace(body, release=lambda _start, _end: None), self._ranges[key_group])
         if runs is None:
             return None
         return StoredGroup(
-            data=data,
+            data=body.data,
             runs=tuple(StateRun(state=state, start=start, end=end) for state, start, end in runs),
             release=body.release,
         )
@@ -469,15 +457,6 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
         return Cursor(span, path=self.path, position=start, end=end)
-
-    def _regions(self) -> Iterator[tuple[int, int, int]]:
-        return regions_of(self.handle, self.stream, absent=0)
-
-
-def _side_of(body: KeyGroupBody) -> lockstep.Side:
-    return lockstep.Side(
-        data=body.data, first=body.first, last=body.last, path=body.path, release=body.release
-    )
 
 
 class FullGroups(StoredGroups):

@@ -33,6 +33,7 @@ from readers.decode.decoder import Decoder, Page, walker
 from readers.decode.program import Program
 from readers.errors import ReaderError, UnsupportedSerializerError
 from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, map_serializer
+from readers.formats.streams import KeyGroupBody
 from readers.keygroups import key_group_of
 
 WINDOW_BYTES = 4 << 20
@@ -195,18 +196,8 @@ _MAX_SPLIT_BYTES = 16_384
 _SAMPLED_KEYS = 64
 
 Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
-Measure = Callable[[int, NDArray[np.uint8], int, int, int], Bounds]
-"""Returns the bounds of a state's entries: (state id, data, position, limit, count); raises a `ReaderError` if they do not fit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Region:
-    """The bytes of a key group behind the id and count of the state that cannot be walked."""
-
-    data: NDArray[np.uint8]
-    position: int
-    limit: int
-    key_group: int
+Measure = Callable[[int, KeyGroupBody, int, int], Bounds]
+"""Returns the bounds of a state's entries: (state id, key group, position, count); raises a `ReaderError` if they do not fit."""
 
 
 class UncertainEndError(UnsupportedSerializerError):
@@ -235,24 +226,24 @@ class Gaps:
         path: str,
     ) -> None:
         self._states = states
-        self._walk = walk
+        self.walked = walk
         self._emit_scope = emit_scope
         self._order = order
         self._max_parallelism = max_parallelism
         self._path = path
         self._keys: dict[int, Decoder | None] = {}
 
-    def end(self, region: Region, state: int, unseen: Set[int], error: ReaderError) -> int:
+    def end(self, region: KeyGroupBody, state: int, unseen: Set[int], error: ReaderError) -> int:
         """Return the end of a state; `unseen` are the ids of the states behind it.
 
         Raises:
             UncertainEndError: several positions fit; the message extends that of `error` and names the states behind.
         """
         if not unseen:
-            return region.limit
+            return region.last
         try:
             # A second position that fits makes both uncertain: no need to look for a third.
-            fitting = list(islice(_Search(self, region).candidates(region.position, frozenset(unseen)), 2))
+            fitting = list(islice(_Search(self, region).candidates(region.first, frozenset(unseen)), 2))
         except _TooManyTriesError:
             fitting = []
         if len(fitting) == 1:
@@ -263,42 +254,34 @@ class Gaps:
             f"{error.message}; entries of native heap snapshots carry no length and the end of state {name} is not "
             f"certain, so in key group {region.key_group} the states behind it cannot be read: {behind}",
             path=self._path,
-            position=region.position,
+            position=region.first,
             breadcrumbs=error.breadcrumbs,
         ) from error
 
-    def split(self, region: Region, state: int, count: int) -> Bounds | None:
+    def split(self, region: KeyGroupBody, state: int, count: int) -> Bounds | None:
         """Return the bounds of the entries of a state that fills the region; None if they are not certain."""
-        starts = [region.position]
+        starts = [region.first]
         if count > 1:
-            if region.limit - region.position <= _MAX_SPLIT_BYTES:
-                positions = range(region.position + 1, region.limit)
+            if region.last - region.first <= _MAX_SPLIT_BYTES:
+                positions = range(region.first + 1, region.last)
                 starts += [start for start in positions if self.belongs(region, state, [start])]
             if len(starts) != count:
                 return None
         column = np.array(starts, dtype=np.int64).reshape(-1, 1)
-        return column, np.append(column[1:], [[region.limit]], axis=0)
+        return column, np.append(column[1:], [[region.last]], axis=0)
 
     def following(self, unseen: Set[int]) -> Set[int]:
         """Return those of the states `unseen` that may come next."""
         following = next((state for state in self._order() if state in unseen), None)
         return unseen if following is None else {following}
 
-    def walked(self, state: int, region: Region, position: int, count: int) -> Bounds:
-        """Return the bounds of a state's entries from `position` on.
-
-        Raises:
-            ReaderError: the bytes there are not such entries.
-        """
-        return self._walk(state, region.data, position, region.limit, count)
-
-    def belongs(self, region: Region, state: int, starts: Sequence[int]) -> bool:
+    def belongs(self, region: KeyGroupBody, state: int, starts: Sequence[int]) -> bool:
         """Return whether entries that begin at `starts` have keys of this key group, as far as their hashes are known."""
         decoder, entry = self._key_decoder(state), self._states[state][1]
         if decoder is None or entry.key is None:
             return True
         column = np.array(starts, dtype=np.int64).reshape(-1, 1)
-        bounds = column, np.full_like(column, region.limit)
+        bounds = column, np.full_like(column, region.last)
         page = Page.of(region.data, bounds, region.key_group, 0, self._path)
         try:
             keys = [key for batch in decoder.decode(page) for key in _python_values(batch.arrays[0])]
@@ -331,13 +314,13 @@ class _Search:
     """One search for the states behind a gap; remembers the positions that it tried."""
 
     gaps: Gaps
-    region: Region
+    region: KeyGroupBody
     known: dict[tuple[int, Set[int]], bool] = field(default_factory=dict)
 
     def candidates(self, start: int, unseen: frozenset[int], depth: int = 0) -> Iterator[int]:
         """Yield the positions from `start` on where the states `unseen` may begin."""
         region = self.region
-        last = region.limit - BLOCK_HEADER_BYTES * len(unseen)
+        last = region.last - BLOCK_HEADER_BYTES * len(unseen)
         for position in _possible_headers(region.data, start, last, self.gaps.following(unseen)):
             if self.fits(position, unseen, depth):
                 yield position
@@ -354,12 +337,12 @@ class _Search:
     def _follow(self, position: int, unseen: frozenset[int], depth: int) -> bool:
         region = self.region
         while unseen:
-            if region.limit - position < BLOCK_HEADER_BYTES:
+            if region.last - position < BLOCK_HEADER_BYTES:
                 return False
             header = region.data[position : position + BLOCK_HEADER_BYTES].tobytes()
             state, count = int.from_bytes(header[:2]), int.from_bytes(header[2:], signed=True)
             position += BLOCK_HEADER_BYTES
-            if state not in self.gaps.following(unseen) or not 0 <= count <= region.limit - position:
+            if state not in self.gaps.following(unseen) or not 0 <= count <= region.last - position:
                 return False
             unseen -= {state}
             if count == 0:
@@ -375,7 +358,7 @@ class _Search:
             if not self.gaps.belongs(region, state, starts[:_SAMPLED_KEYS, 0].tolist()):
                 return False
             position = int(ends[-1, 0])
-        return position == region.limit
+        return position == region.last
 
 
 def _possible_headers(data: NDArray[np.uint8], first: int, last: int, states: Set[int]) -> Iterator[int]:

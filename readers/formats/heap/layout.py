@@ -48,11 +48,11 @@ from readers.formats.heap.entries import (
     EntryReader,
     Gaps,
     PartialEntry,
-    Region,
     UncertainEndError,
     element_of,
 )
 from readers.formats.source import KeyBounds, checked_bounds
+from readers.formats.streams import KeyGroupBody
 from readers.schemas import UNDECODED
 from readers.serializers.base import Problem
 from readers.storage.filesystems import Stream
@@ -200,9 +200,6 @@ class HeapKeyGroupReader:
         ends: (key group, state id) → end of a state that cannot be walked; shared by all readers of a stream.
         max_parallelism: the number of key groups of the operator.
         path: the file, for errors.
-
-    Attributes:
-        release: called with the start and end of bytes that are no longer needed; see `Stream.release`.
     """
 
     def __init__(
@@ -216,99 +213,90 @@ class HeapKeyGroupReader:
         self._states = states
         self._walkers: dict[int, Decoder] = {}
         self._readers: dict[int, EntryReader] = {}
-        self.release: Callable[[int, int], None] = lambda _start, _end: None
         self._gaps = Gaps(states, self._walk, emit_scope, order, max_parallelism, path)
         self._ends = ends
         self._path = path
 
-    def cuts(
-        self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
-    ) -> Iterator[Cut]:
+    def cuts(self, body: KeyGroupBody, wanted: int) -> Iterator[Cut]:
         """Find the entries of a state, some megabytes at a time, and large lists and maps in parts.
 
         Entries whose bounds are not certain come at once. For the arguments and errors see `cut`.
         """
         if not self._is_plain(wanted):
-            yield self.cut(data, position, limit, wanted, key_group)
+            yield self.cut(body, wanted)
             return
-        count, position, _ = self._find(data, position, limit, wanted, key_group)
+        count, position, _ = self._find(body, wanted)
         assert count is not None  # only where ends are uncertain
-        for entries in self._entry_reader(wanted).ranges(data, position, limit, count):
+        for entries in self._entry_reader(wanted).ranges(body.data, position, body.last, count):
             yield Cut(starts=entries.starts, ends=entries.ends, partial=entries.partial)
-            self.release(position, entries.behind)
+            body.release(position, entries.behind)
             position = entries.behind
 
-    def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
-        """Find the entries of state `wanted` between `position` (behind the number of the key group) and `limit`.
+    def cut(self, body: KeyGroupBody, wanted: int) -> Cut:
+        """Find the entries of state `wanted` in a key group.
 
         Raises:
             CorruptDataError: the bytes contradict the layout.
             UnsupportedSerializerError: a state cannot be walked, and its end is not certain.
         """
-        count, position, unseen = self._find(data, position, limit, wanted, key_group)
+        count, position, unseen = self._find(body, wanted)
         if count is None:
-            return undivided(position, limit)
+            return undivided(position, body.last)
+        left = replace(body, first=position)
         try:
-            starts, ends = self._walk(wanted, data, position, limit, count)
+            starts, ends = self._walk(wanted, left, position, count)
         except UnsupportedSerializerError as error:
-            region = Region(data=data, position=position, limit=limit, key_group=key_group)
             try:
-                end = self._end(region, wanted, unseen, error)
+                end = self._end(left, wanted, unseen, error)
             except UncertainEndError:
                 if unsized(self._states[wanted][1]) is None:
                     raise
-                return undivided(position, limit)
-            return self._split(replace(region, limit=end), wanted, count, error)
+                return undivided(position, body.last)
+            return self._split(replace(left, last=end), wanted, count, error)
         return Cut(starts=starts, ends=ends)
 
-    def count(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> int:
+    def count(self, body: KeyGroupBody, wanted: int) -> int:
         """Count the entries that `cut` finds: the number before the state's entries, if each entry has a known end."""
         if not self._is_plain(wanted):
-            return len(self.cut(data, position, limit, wanted, key_group).starts)
-        count = self._find(data, position, limit, wanted, key_group)[0]
+            return len(self.cut(body, wanted).starts)
+        count = self._find(body, wanted)[0]
         assert count is not None  # only where ends are uncertain
         return count
 
-    def sizes(
-        self, data: NDArray[np.uint8], position: int, limit: int, key_group: int
-    ) -> Iterator[tuple[int, int, int | None]]:
+    def sizes(self, body: KeyGroupBody) -> Iterator[tuple[int, int, int | None]]:
         """Yield (state, number of its entries, their bytes) until a state has no certain end; its bytes are None then.
 
         The last state need not be walked. For the arguments and errors see `cut`.
         """
-        unseen = set(range(len(self._states)))
+        unseen, position = set(range(len(self._states))), body.first
         while unseen:
-            state, count, position = self._block(data, position, limit, unseen)
+            state, count, position = self._block(body, position, unseen)
             unseen.remove(state)
-            end = position if unseen else limit
+            end = position if unseen else body.last
             if count and unseen:
-                region = Region(data=data, position=position, limit=limit, key_group=key_group)
                 try:
-                    end = self._behind(region, state, count, unseen)
+                    end = self._behind(body, position, state, count, unseen)
                 except UncertainEndError:
                     yield state, count, None
                     return
             yield state, count, end - position
             position = end
 
-    def _find(
-        self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
-    ) -> tuple[int | None, int, set[int]]:
+    def _find(self, body: KeyGroupBody, wanted: int) -> tuple[int | None, int, set[int]]:
         """Find a state: return the number of its entries, the position of the first, and the ids of the states behind it.
 
         The number is None if a state before it has no certain end: then no bound behind that is known.
         """
-        unseen = set(range(len(self._states)))
+        unseen, position = set(range(len(self._states))), body.first
         while unseen:
-            state, count, position = self._block(data, position, limit, unseen)
+            state, count, position = self._block(body, position, unseen)
             unseen.remove(state)
             if state == wanted:
                 return count, position, unseen
             # An empty state ends where it begins, whatever its serializers.
             if count:
-                region = Region(data=data, position=position, limit=limit, key_group=key_group)
                 try:
-                    position = self._behind(region, state, count, unseen)
+                    position = self._behind(body, position, state, count, unseen)
                 except UncertainEndError:
                     # Values of the wanted state that decode would get lost in one row of bytes: an error is better.
                     if unsized(self._states[wanted][1]) is None:
@@ -320,31 +308,30 @@ class HeapKeyGroupReader:
             position=position,
         )
 
-    def _behind(self, region: Region, state: int, count: int, unseen: Set[int]) -> int:
+    def _behind(self, body: KeyGroupBody, position: int, state: int, count: int, unseen: Set[int]) -> int:
         """Return the end of a state that stands before the wanted one."""
         try:
-            return self._walk_over(state, region, count)
+            return self._walk_over(state, body, position, count)
         except UnsupportedSerializerError as error:
-            return self._end(region, state, unseen, error)
+            return self._end(replace(body, first=position), state, unseen, error)
         except CorruptDataError as error:
             # The states behind a damaged one are still there: their own bytes tell where they begin.
             try:
-                return self._end(region, state, unseen, error)
+                return self._end(replace(body, first=position), state, unseen, error)
             except UncertainEndError:
                 raise error.within(self._states[state][0]) from error
         except ReaderError as error:
             raise error.within(self._states[state][0]) from error
 
-    def _walk_over(self, state: int, region: Region, count: int) -> int:
+    def _walk_over(self, state: int, body: KeyGroupBody, position: int, count: int) -> int:
         """Walk over `count` entries of a state and return the position behind them."""
         if not self._is_plain(state):
-            _, ends = self._walk(state, region.data, region.position, region.limit, count)
+            _, ends = self._walk(state, body, position, count)
             return int(ends[-1, 0])
-        position = region.position
         for entries in self._entry_reader(state).ranges(
-            region.data, position, region.limit, count, partials=False
+            body.data, position, body.last, count, partials=False
         ):
-            self.release(position, entries.behind)
+            body.release(position, entries.behind)
             position = entries.behind
         return position
 
@@ -356,64 +343,63 @@ class HeapKeyGroupReader:
             self._readers[state] = EntryReader(self._states[state][1], emit_heap, emit_scope, self._path)
         return self._readers[state]
 
-    def order(self, data: NDArray[np.uint8], position: int, limit: int) -> tuple[int, ...]:
+    def order(self, body: KeyGroupBody) -> tuple[int, ...]:
         """Return the state ids in the order in which the key group has their states.
 
         Raises:
             ReaderError: one of the states cannot be walked.
         """
-        return self._walk_all(data, position, limit)[0]
+        return self._walk_all(body)[0]
 
-    def fits(self, data: NDArray[np.uint8], position: int, limit: int) -> bool:
+    def fits(self, body: KeyGroupBody) -> bool:
         """Return whether all states can be walked and fill a key group exactly: then no type is that of another class."""
         try:
-            return self._walk_all(data, position, limit)[1] == limit
+            return self._walk_all(body)[1] == body.last
         except (CorruptDataError, UnsupportedSerializerError):
             return False
 
-    def _walk_all(self, data: NDArray[np.uint8], position: int, limit: int) -> tuple[tuple[int, ...], int]:
+    def _walk_all(self, body: KeyGroupBody) -> tuple[tuple[int, ...], int]:
         """Return the state ids in the order in which a key group has their states, and the position behind the last."""
-        unseen = set(range(len(self._states)))
+        unseen, position = set(range(len(self._states))), body.first
         order = []
         while unseen:
-            state, count, position = self._block(data, position, limit, unseen)
-            _, ends = self._walk(state, data, position, limit, count)
+            state, count, position = self._block(body, position, unseen)
+            _, ends = self._walk(state, body, position, count)
             position = int(ends[-1, 0]) if count else position
             unseen.remove(state)
             order.append(state)
         return tuple(order), position
 
-    def _block(
-        self, data: NDArray[np.uint8], position: int, limit: int, unseen: Set[int]
-    ) -> tuple[int, int, int]:
+    def _block(self, body: KeyGroupBody, position: int, unseen: Set[int]) -> tuple[int, int, int]:
         """Read what stands before the entries of a state; return its id, the number of entries, and the position of the first."""
-        if limit - position >= BLOCK_HEADER_BYTES:
+        left_bytes = body.last - position - BLOCK_HEADER_BYTES
+        if left_bytes >= 0:
             # Most states are empty in a key group, and a scan of each state reads all of these: a cursor would cost most of the time.
-            state, count = _BLOCK_HEADER.unpack_from(data, position)
-            if state in unseen and 0 <= count <= limit - position - BLOCK_HEADER_BYTES:
+            state, count = _BLOCK_HEADER.unpack_from(body.data, position)
+            if state in unseen and 0 <= count <= left_bytes:
                 return state, count, position + BLOCK_HEADER_BYTES
-        cursor = Cursor(data, path=self._path, position=position, end=limit)
+        cursor = Cursor(body.data, path=self._path, position=position, end=body.last)
         state = cursor.u2()
         if state not in unseen:
             message = f"expected one of the {len(unseen)} states not yet seen, found state id {state}"
             raise cursor.corrupt(message, position)
         return state, cursor.count(f"entries of state {self._states[state][0]}"), cursor.position
 
-    def _walk(self, state: int, data: NDArray[np.uint8], position: int, limit: int, count: int) -> Bounds:
+    def _walk(self, state: int, body: KeyGroupBody, position: int, count: int) -> Bounds:
         """Return the bounds of `count` entries of a state from `position` on."""
         if count == 0:
             empty: NDArray[np.int64] = np.empty((0, 1), dtype=np.int64)
             return empty, empty
         if state not in self._walkers:
             self._walkers[state] = _walker(self._states[state][1])
-        return self._walkers[state].measure(data, position, limit, count, self._path)
+        return self._walkers[state].measure(body.data, position, body.last, count, self._path)
 
-    def _end(self, region: Region, state: int, unseen: Set[int], error: ReaderError) -> int:
+    def _end(self, left: KeyGroupBody, state: int, unseen: Set[int], error: ReaderError) -> int:
         """Return the end of a state that cannot be walked; the search for it runs once a stream."""
-        state_of_group = (region.key_group, state)
+        state_of_group = (left.key_group, state)
         if state_of_group not in self._ends:
             try:
-                self._ends[state_of_group] = self._gaps.end(region, state, unseen, error)
+                self._ends[state_of_group] = self._gaps.end(left, state, unseen, error)
             except ReaderError as uncertain:
                 self._ends[state_of_group] = uncertain
         end = self._ends[state_of_group]
@@ -421,7 +407,7 @@ class HeapKeyGroupReader:
             raise copy(end)  # an error that is raised gets a traceback, and breadcrumbs on the way
         return end
 
-    def _split(self, region: Region, state: int, count: int, error: ReaderError) -> Cut:
+    def _split(self, left: KeyGroupBody, state: int, count: int, error: ReaderError) -> Cut:
         """Return the entries of a state whose values may take all bytes that are left.
 
         Raises:
@@ -430,9 +416,9 @@ class HeapKeyGroupReader:
         entry = self._states[state][1]
         if unsized(entry) is None and not entry.is_open:
             raise error
-        found = self._gaps.split(region, state, count)
+        found = self._gaps.split(left, state, count)
         if found is None:
-            return undivided(region.position, region.limit)
+            return undivided(left.first, left.last)
         return Cut(starts=found[0], ends=found[1])
 
 

@@ -15,7 +15,7 @@ Flink: StateTableByKeyGroupReaders$StateTableByKeyGroupReaderV1 (1.3), HeapKeyed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -58,7 +58,6 @@ from readers.formats.streams import (
     KeyGroupBody,
     first_offset,
     header_outline,
-    regions_of,
     small_or_header,
 )
 from readers.metadata import KeyGroupsStateHandle, StreamStateHandle
@@ -75,57 +74,49 @@ class HeapMapsKeyGroupReader:
     Args:
         entries: the serializers of the states' entries, in the order of the state ids.
         path: the file, for errors.
-
-    Attributes:
-        release: see `HeapKeyGroupReader`.
     """
 
     def __init__(self, entries: Sequence[Entry], path: str) -> None:
         self._entries = entries
         self._walkers: dict[int, tuple[Decoder, Decoder]] = {}
         self._path = path
-        self.release: Callable[[int, int], None] = lambda _start, _end: None
 
-    def cuts(
-        self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
-    ) -> Iterator[Cut]:
+    def cuts(self, body: KeyGroupBody, wanted: int) -> Iterator[Cut]:
         """Find the entries of a state, some megabytes at a time; see `HeapKeyGroupReader.cuts`."""
         if is_plain(self._entries[wanted]):
-            cursor, _ = self._find(data, position, limit, wanted, key_group)
+            cursor, _ = self._find(body, wanted)
             if cursor.boolean():
-                yield from self._cuts(data, cursor, wanted)
+                yield from self._cuts(body, cursor, wanted)
         else:
-            yield self.cut(data, position, limit, wanted, key_group)
+            yield self.cut(body, wanted)
 
-    def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
+    def cut(self, body: KeyGroupBody, wanted: int) -> Cut:
         """Find the entries of a state; see `HeapKeyGroupReader.cut`.
 
         Raises:
             CorruptDataError: the bytes contradict the layout.
             UnsupportedSerializerError: a state before this one cannot be walked, or this one cannot and others follow.
         """
-        cursor, is_last = self._find(data, position, limit, wanted, key_group)
+        cursor, is_last = self._find(body, wanted)
         start = cursor.position
         cuts = [_nothing()]
         try:
             if cursor.boolean():
-                cuts += self._cuts(data, cursor, wanted)
+                cuts += self._cuts(body, cursor, wanted)
         except UnsupportedSerializerError:
             # Only the last state has a certain end without a walk: that of the key group. `entries.py` knows the newer layout only.
             if is_last:
-                return undivided(start, limit)
+                return undivided(start, body.last)
             raise
         return _joined(cuts)
 
-    def count(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> int:
+    def count(self, body: KeyGroupBody, wanted: int) -> int:
         """Count the entries that `cuts` finds; the layout records their number by namespace only."""
-        return sum(len(cut.starts) for cut in self.cuts(data, position, limit, wanted, key_group))
+        return sum(len(cut.starts) for cut in self.cuts(body, wanted))
 
-    def _find(
-        self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
-    ) -> tuple[Cursor, bool]:
+    def _find(self, body: KeyGroupBody, wanted: int) -> tuple[Cursor, bool]:
         """Return a cursor behind the id of a state, and whether the state is the last one of the key group."""
-        cursor = Cursor(data, path=self._path, position=position, end=limit)
+        cursor = Cursor(body.data, path=self._path, position=body.first, end=body.last)
         unseen = set(range(len(self._entries)))
         while unseen:
             start = cursor.position
@@ -138,17 +129,18 @@ class HeapMapsKeyGroupReader:
             if state == wanted:
                 return cursor, not unseen
             if cursor.boolean():
-                for _ in self._cuts(data, cursor, state):
+                for _ in self._cuts(body, cursor, state):
                     pass
         raise CorruptDataError(
-            f"expected state {wanted} in key group {key_group}, found {len(self._entries)} others",
+            f"expected state {wanted} in key group {body.key_group}, found {len(self._entries)} others",
             path=self._path,
             position=cursor.position,
         )
 
-    def _cuts(self, data: NDArray[np.uint8], cursor: Cursor, state: int) -> Iterator[Cut]:
+    def _cuts(self, body: KeyGroupBody, cursor: Cursor, state: int) -> Iterator[Cut]:
         """Yield the entries of a state that has some; the cursor is at its namespaces, and moves behind them."""
         namespaces, entries = self._walker(state)
+        data = body.data
         found: list[Cut] = []
         rows, begun = 0, cursor.position
         for _ in range(cursor.count("namespaces", _NAMESPACE_BYTES)):
@@ -166,11 +158,11 @@ class HeapMapsKeyGroupReader:
                 rows, left = rows + count, left - count
                 if rows >= CUT_ENTRIES or cursor.position - begun >= WINDOW_BYTES:
                     yield _joined(found)
-                    self.release(begun, cursor.position)
+                    body.release(begun, cursor.position)
                     found, rows, begun = [], 0, cursor.position
         if found:
             yield _joined(found)
-            self.release(begun, cursor.position)
+            body.release(begun, cursor.position)
 
     def _walker(self, state: int) -> tuple[Decoder, Decoder]:
         if state not in self._walkers:
@@ -208,6 +200,7 @@ class HeapSource(KeyedStreamSource):
     backend = "hashmap"
     frames_values = True
     frames_entries = False
+    absent = None
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return heap.heap_columns(entry)
@@ -235,7 +228,7 @@ class HeapSource(KeyedStreamSource):
         number = self._id_of(state)
         for body, reader in self._read_bodies(selection):
             with _located(body):
-                for cut in reader.cuts(body.data, body.first, body.last, number, body.key_group):
+                for cut in reader.cuts(body, number):
                     if cut.partial is not None:
                         page = self._page(body, (cut.starts, cut.ends), cut.partial.data)
                         yield replace(page, first_index=cut.partial.first_index)
@@ -295,7 +288,7 @@ class HeapSource(KeyedStreamSource):
     ) -> lockstep.Entries | None:
         """Return where a key group has the entries of a state; None if one is so large that it comes in parts."""
         starts, ends = [], []
-        for cut in reader.cuts(body.data, body.first, body.last, self._id_of(state), body.key_group):
+        for cut in reader.cuts(body, self._id_of(state)):
             if cut.partial is not None or cut.undivided:
                 return None
             starts.append(cut.starts)
@@ -312,7 +305,7 @@ class HeapSource(KeyedStreamSource):
         number = self._id_of(state)
         for body, reader in self._read_bodies(selection):
             with _located(body):
-                count = reader.count(body.data, body.first, body.last, number, body.key_group)
+                count = reader.count(body, number)
             yield body.key_group, count
 
     def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
@@ -323,7 +316,7 @@ class HeapSource(KeyedStreamSource):
         for body, reader in self._read_bodies(selection):
             assert isinstance(reader, heap.HeapKeyGroupReader)
             with _located(body):
-                found = list(reader.sizes(body.data, body.first, body.last, body.key_group))
+                found = list(reader.sizes(body))
             sizes = {self._names[number]: (count, size) for number, count, size in found}
             for state in wanted:
                 # Behind a state without a certain end nothing is known.
@@ -350,13 +343,11 @@ class HeapSource(KeyedStreamSource):
         for body in self._bodies(selection):
             if self.described and isinstance(reader, heap.HeapKeyGroupReader):
                 if body.key_group not in self._fits:
-                    self._fits[body.key_group] = reader.fits(body.data, body.first, body.last)
+                    self._fits[body.key_group] = reader.fits(body)
                 if not self._fits[body.key_group]:
                     without_jars = without_jars or self._plain._heap_reader()
-                    without_jars.release = body.release
                     yield body, without_jars
                     continue
-            reader.release = body.release
             yield body, reader
 
     @cached_property
@@ -376,8 +367,7 @@ class HeapSource(KeyedStreamSource):
         regions = sorted(self._known_regions, key=lambda region: region[2] - region[1])
         for region in regions[:_ORDER_TRIES]:
             try:
-                body = self._body(self.stream.span(*region[1:]), *region)
-                return reader.order(body.data, body.first, body.last)
+                return reader.order(self._body(self.stream.span(*region[1:]), *region))
             except (UnsupportedSerializerError, CorruptDataError):
                 continue
         return ()
@@ -400,9 +390,6 @@ class HeapSource(KeyedStreamSource):
 
     def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
         return heap.key_group_body(span, key_group, start, end, self.path)
-
-    def _regions(self) -> Iterator[tuple[int, int, int]]:
-        return regions_of(self.handle, self.stream, absent=None)
 
 
 @contextmanager

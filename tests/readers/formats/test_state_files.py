@@ -33,6 +33,7 @@ from readers.formats.heap.layout import HeapKeyGroupReader
 from readers.formats.heap.source import HeapSource
 from readers.formats.operatorstate import OperatorSource
 from readers.formats.source import Selection, Source
+from readers.formats.streams import KeyGroupBody
 from readers.keygroups import operator_id_of
 from readers.metadata import KeyGroupsStateHandle, OperatorStreamStateHandle
 from readers.savepoint import Savepoint
@@ -476,13 +477,14 @@ def test_a_heap_state_of_unknown_end_names_those_it_hides():
     outer = bytes.fromhex("0001 00000001 00 0000000000000002") + bytes([1 + len(inner)]) + inner
     data = bytes.fromhex("0000 00000001 00 0000000000000003 0102030405") + outer
     buffer = np.frombuffer(data, dtype=np.uint8)
+    body = KeyGroupBody(key_group=0, data=buffer, first=0, last=len(data), path="file")
 
-    whole = walker.cut(buffer, 0, len(data), 0, 0)
+    whole = walker.cut(body, 0)
 
     assert whole.undivided
     assert (whole.starts.tolist(), whole.ends.tolist()) == ([[6]], [[len(data)]])
     with pytest.raises(UnsupportedSerializerError, match="the states behind it cannot be read: text"):
-        walker.cut(buffer, 0, len(data), 1, 0)
+        walker.cut(body, 1)
 
 
 def _unknown(tree: Serializer) -> Serializer:

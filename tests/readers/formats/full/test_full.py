@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from readers.errors import CorruptDataError
 from readers.formats.full import layout as full
+from readers.formats.streams import KeyGroupBody
 
 END = 0xFFFF
 entries = st.lists(
@@ -38,11 +40,15 @@ def key_group(rows: list[Framed]) -> bytes:
     return b"".join(parts)
 
 
+def body_of(data: bytes, release: Callable[[int, int], None] = lambda _start, _end: None) -> KeyGroupBody:
+    buffer = np.frombuffer(data, dtype=np.uint8)
+    return KeyGroupBody(key_group=0, data=buffer, first=0, last=len(data), path="file", release=release)
+
+
 def cut(data: bytes, state: int, ranges: full.StateRanges | None = None) -> list[list[tuple[bytes, bytes]]]:
     """The entries of a state, page by page, without the flags."""
-    buffer = np.frombuffer(data, dtype=np.uint8)
     pages = []
-    for starts, ends, behind in full.cut_key_group(buffer, 0, len(buffer), state, "file", ranges=ranges):
+    for starts, ends, behind in full.cut_key_group(body_of(data), state, ranges):
         page = []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             key, value = (data[first:last] for first, last in zip(start, end, strict=True))
@@ -78,16 +84,13 @@ def test_known_runs_give_what_a_walk_of_all_states_does(
     rows: list[Framed], first: int, most: int, stretch_bytes: int
 ) -> None:
     data, ranges = key_group(rows), full.StateRanges()
-    buffer = np.frombuffer(data, dtype=np.uint8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(full, "PAGE_ENTRIES", most)
         patch.setattr(full, "_STRETCH_BYTES", stretch_bytes)
 
         cut(data, first, ranges)
         pages = [cut(data, state, ranges) for state in range(4)]
-        counts = [
-            full.count_key_group(buffer, 0, len(buffer), state, "file", ranges=ranges) for state in range(4)
-        ]
+        counts = [full.count_key_group(body_of(data), state, ranges) for state in range(4)]
 
     assert ranges.is_known
     assert [[entry for page in found for entry in page] for found in pages] == [
@@ -112,13 +115,8 @@ def test_of_known_runs_only_the_wanted_one_is_walked() -> None:
     data, ranges = key_group(rows), full.StateRanges()
     cut(data, 0, ranges)
     back: list[tuple[int, int]] = []
-    buffer = np.frombuffer(data, dtype=np.uint8)
 
-    pages = list(
-        full.cut_key_group(
-            buffer, 0, len(buffer), 2, "file", lambda *place: back.append(place), ranges=ranges
-        )
-    )
+    pages = list(full.cut_key_group(body_of(data, lambda *place: back.append(place)), 2, ranges))
 
     assert len(pages) == 1
     assert back == [(len(data) - 12, len(data))]
@@ -128,7 +126,7 @@ def test_of_known_runs_only_the_wanted_one_is_walked() -> None:
 def test_a_key_group_is_walked_in_stretches_that_are_given_back(
     rows: list[Framed], state: int, stretch_bytes: int
 ) -> None:
-    buffer = np.frombuffer(key_group(rows), dtype=np.uint8)
+    data = key_group(rows)
     cut_back: list[tuple[int, int]] = []
     counted_back: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
@@ -137,17 +135,15 @@ def test_a_key_group_is_walked_in_stretches_that_are_given_back(
         pages = [
             len(starts)
             for starts, _, _ in full.cut_key_group(
-                buffer, 0, len(buffer), state, "file", lambda *place: cut_back.append(place)
+                body_of(data, lambda *place: cut_back.append(place)), state
             )
         ]
-        count = full.count_key_group(
-            buffer, 0, len(buffer), state, "file", lambda *place: counted_back.append(place)
-        )
+        count = full.count_key_group(body_of(data, lambda *place: counted_back.append(place)), state)
 
     assert sum(pages) == count == sum(owner == state for owner, _, _ in rows)
     assert cut_back == counted_back
     assert [start for start, _ in cut_back] == [2, *(end for _, end in cut_back[:-1])]
-    assert cut_back[-1][1] == len(buffer)
+    assert cut_back[-1][1] == len(data)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from readers.errors import CorruptDataError
 from readers.formats.full import layout as full
 from readers.formats.full import lockstep
+from readers.formats.streams import KeyGroupBody
 
 END = 0xFFFF
 Entries = Mapping[bytes, bytes]
@@ -65,17 +66,13 @@ def key_group(rows: list[tuple[int, bytes, bytes]]) -> bytes:
     return b"".join(parts)
 
 
-def side_of(data: bytes) -> lockstep.Side:
-    return lockstep.Side(
-        data=np.frombuffer(data, dtype=np.uint8),
-        first=0,
-        last=len(data),
-        path="file",
-        release=lambda _start, _end: None,
+def side_of(data: bytes) -> KeyGroupBody:
+    return KeyGroupBody(
+        key_group=0, data=np.frombuffer(data, dtype=np.uint8), first=0, last=len(data), path="file"
     )
 
 
-def entries_at(side: lockstep.Side, positions: lockstep.Positions) -> list[tuple[bytes, bytes]]:
+def entries_at(side: KeyGroupBody, positions: lockstep.Positions) -> list[tuple[bytes, bytes]]:
     found = []
     data = side.data.tobytes()
     for position in positions.tolist():
@@ -88,7 +85,7 @@ def entries_at(side: lockstep.Side, positions: lockstep.Positions) -> list[tuple
     return found
 
 
-def shown(before: lockstep.Side, after: lockstep.Side, found: lockstep.Found) -> Difference:
+def shown(before: KeyGroupBody, after: KeyGroupBody, found: lockstep.Found) -> Difference:
     changed = [entries_at(before, found.changed_before), entries_at(after, found.changed_after)]
     assert [key for key, _ in changed[0]] == [key for key, _ in changed[1]]
     pairs = {(key, old, new) for (key, old), (_, new) in zip(*changed, strict=True)}
@@ -125,7 +122,7 @@ def test_what_differs_is_found_whatever_the_order(
             runs = []
             for side in (before, after):
                 ranges = full.StateRanges()
-                assert full.runs_of(side.data, side.first, side.last, side.path, ranges) is not None
+                assert full.runs_of(side, ranges) is not None
                 runs.append([begin for begin, _ in ranges.of(state)])
             found = lockstep.compare_runs(before, after, *runs)
 
@@ -150,7 +147,7 @@ def test_a_walk_of_all_states_learns_where_they_are(
         return
     for side, marks in zip(sides, (whole.before, whole.after), strict=True):
         walked, learnt = full.StateRanges(), full.StateRanges()
-        full.runs_of(side.data, side.first, side.last, side.path, walked)
+        full.runs_of(side, walked)
         learnt.keep(marks, len(marks))
 
         assert list(learnt.all()) == list(walked.all())
