@@ -148,6 +148,7 @@ if TYPE_CHECKING:
         NullableSerializer,
     )
     from readers.serializers.kryo.objects import value_reader as kryo_value_reader
+    from readers.serializers.kryo.plain import offset_text
     from readers.serializers.kryo.reader import KryoInput, KryoReader
     from readers.serializers.kryo.serializer import KryoSerializer
     from readers.serializers.kryo.settings import (

@@ -155,14 +155,6 @@ def hash_instant(seconds: int, nanos: int) -> int:
     return _int32(hash_long(seconds) + 51 * nanos)
 
 
-def hash_time_window(start: int, end: int) -> int:
-    """Return `TimeWindow#hashCode` (`MathUtils#longToIntWithBitMixing`)."""
-    mixed = (start + end) & _M64
-    mixed = (mixed ^ _unsigned_shift(mixed, 30)) * 0xBF58476D1CE4E5B9 & _M64
-    mixed = (mixed ^ _unsigned_shift(mixed, 27)) * 0x94D049BB133111EB & _M64
-    return _int32(mixed ^ _unsigned_shift(mixed, 31))
-
-
 def hash_binary_row(data: bytes) -> int:
     """Return `BinaryRowData#hashCode`: murmur over little-endian words; `data` is a multiple of four bytes."""
     code = 42  # the seed of `MurmurHashUtil`
@@ -194,10 +186,6 @@ def _finish(code: int) -> int:
     code ^= code >> 13
     code = code * 0xC2B2AE35 & _M32
     return code ^ code >> 16
-
-
-def _unsigned_shift(value: int, bits: int) -> int:
-    return (value & _M64) >> bits
 
 
 def _murmur3_128(data: bytes) -> bytes:

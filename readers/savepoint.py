@@ -23,8 +23,7 @@ from readers.errors import MissingFileError, ReaderError
 from readers.formats.entry import StateKind
 from readers.formats.inflight import InFlightRecords
 from readers.formats.opener import OpeningContext, opener_of, savepoint_outline
-from readers.formats.source import Source
-from readers.metadata import MasterState, OperatorState, SavepointMetadata, StateRole, read_metadata
+from readers.metadata import OperatorState, SavepointMetadata, StateRole, read_metadata
 from readers.operators import Operator
 from readers.recognition import STATE_INFO_FILE_NAME
 from readers.serializers.base import Serializer
@@ -212,6 +211,7 @@ class Savepoint:
     @cached_property
     def master_states(self) -> tuple[State, ...]:
         """The states of the job manager's hooks."""
+        context = OpeningContext(location=self.location)
         return tuple(
             State(
                 operator_id="",
@@ -220,15 +220,12 @@ class Savepoint:
                 max_parallelism=1,
                 parts=tuple(
                     StatePart(source=source, name=name, entry=entry)
-                    for source in [self._open_master(master)]
+                    for source in [opener_of(StateRole.MASTER, master).open(master, context)]
                     for name, entry in source.entries.items()
                 ),
             )
             for master in self.metadata.master_states
         )
-
-    def _open_master(self, master: MasterState) -> Source:
-        return opener_of(StateRole.MASTER, master).open(master, OpeningContext(location=self.location))
 
     def close(self) -> None:
         """Release the files that its states hold open."""

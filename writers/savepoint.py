@@ -210,7 +210,9 @@ class SavepointWriter:
             planned, noticed = self._with_made_state(lambda makers: self._made(makers, place, counter, run))
             data = write_metadata(planned)
             if run is not None:
-                place.keep(_names_in(planned))
+                # The files of a new savepoint that stand in its own place.
+                leaves = (one for one in planned.streams() if isinstance(one, model.RelativeFileStateHandle))
+                place.keep({one.relative_path for one in leaves})
             place.publish(data, lambda metadata: self._check(metadata, planned, verify))
         self._summary = self._summed(planned, data, counter, noticed)
         return self._summary
@@ -265,11 +267,6 @@ def _may_be_of_1_12(handle: model.KeyedStateHandle | None) -> bool:
     if not isinstance(handle, model.KeyGroupsStateHandle | model.IncrementalRemoteKeyedStateHandle):
         return False
     return not isinstance(handle, model.KeyGroupsSavepointStateHandle) and handle.state_handle_id is None
-
-
-def _names_in(metadata: model.SavepointMetadata) -> set[str]:
-    """Return the names of the files of a new savepoint that stand in its own place."""
-    return {one.relative_path for one in metadata.streams() if isinstance(one, model.RelativeFileStateHandle)}
 
 
 def _merged(warnings: Iterable[RestoreWarning]) -> tuple[str, ...]:

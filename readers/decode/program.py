@@ -430,17 +430,10 @@ class Program:
     @contextmanager
     def masked_list(self) -> Iterator[None]:
         """An i4 count, a bit an element (1 is null, most significant first) and the elements that are not null."""
-        start = self._emit(op.MASKED_LIST)
-        self._enter()
-        outer = self._least_bytes
-        with self._child(0, "[]"):
+        with self._repeated(op.MASKED_LIST, op.LIST_NEXT, least=4):
             test = self._emit(op.ELEMENT_MASKED)
             yield
             self._land(test)
-        self._least_bytes = outer + 4
-        self._leave()
-        self._emit(op.LIST_NEXT)
-        self._land(start)
 
     @contextmanager
     def binary(self) -> Iterator[None]:

@@ -99,11 +99,6 @@ def is_raw_timers(data: NDArray[np.uint8], position: int) -> bool:
     return services == 0
 
 
-def is_no_timers(data: NDArray[np.uint8], position: int, limit: int) -> bool:
-    """Return whether the raw state of a key group has no timer service: RocksDB jobs before 1.10 write this if they use none."""
-    return data[position:limit].tobytes() in _NO_SERVICES
-
-
 def read_raw_timers(data: NDArray[np.uint8], position: int, limit: int, path: str) -> Iterator[RawTimers]:
     """Yield the timers of one key group by service and time domain, also where there are none.
 
@@ -321,4 +316,5 @@ class RawKeyedOpener(Opener[KeyGroupsStateHandle]):
 
 
 def _is_without_timers(stream: Stream, start: int, end: int) -> bool:
-    return is_no_timers(stream.span(start, end), start, end)
+    """Return whether the raw state of a key group has no timer service: RocksDB jobs before 1.10 write this if they use none."""
+    return stream.span(start, end)[start:end].tobytes() in _NO_SERVICES

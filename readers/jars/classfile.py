@@ -24,7 +24,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError, UnsupportedVersionError
@@ -446,30 +446,24 @@ def _list(cursor: Cursor | None, read: Callable[[Cursor], T]) -> Iterator[T]:
             yield read(cursor)
 
 
-def _field(cursor: Cursor, pool: ConstantPool) -> ClassField:
-    access, name, descriptor = cursor.u2(), pool.text(cursor.u2()), pool.text(cursor.u2())
+def _member(cursor: Cursor, pool: ConstantPool) -> tuple[dict[str, Any], Mapping[str, Cursor]]:
+    """Read what fields and methods have in common, and all attributes."""
+    facts: dict[str, Any] = {"access": cursor.u2()}
+    facts |= {"name": pool.text(cursor.u2()), "descriptor": pool.text(cursor.u2())}
     attributes = _attributes(cursor, pool)
-    return ClassField(
-        name=name,
-        descriptor=descriptor,
-        signature=_signature(attributes, pool),
-        access=access,
-        annotations=_annotations(attributes, pool),
-    )
+    facts |= {"signature": _signature(attributes, pool), "annotations": _annotations(attributes, pool)}
+    return facts, attributes
+
+
+def _field(cursor: Cursor, pool: ConstantPool) -> ClassField:
+    facts, _ = _member(cursor, pool)
+    return ClassField(**facts)
 
 
 def _method(cursor: Cursor, pool: ConstantPool) -> ClassMethod:
-    access, name, descriptor = cursor.u2(), pool.text(cursor.u2()), pool.text(cursor.u2())
-    attributes = _attributes(cursor, pool)
+    facts, attributes = _member(cursor, pool)
     code = attributes.get("Code")
-    return ClassMethod(
-        name=name,
-        descriptor=descriptor,
-        signature=_signature(attributes, pool),
-        access=access,
-        annotations=_annotations(attributes, pool),
-        code=None if code is None else _code(code),
-    )
+    return ClassMethod(**facts, code=None if code is None else _code(code))
 
 
 def _code(cursor: Cursor) -> Code:

@@ -345,15 +345,6 @@ class ClassPath:
         """
         return cls(Jar.open_all(paths))
 
-    @classmethod
-    def of_bytes(cls, data: bytes) -> ClassPath:
-        """Open a jar that is in memory.
-
-        Raises:
-            CorruptDataError: it is damaged, or larger than allowed.
-        """
-        return cls([Jar(data, "a jar in memory")])
-
     def __contains__(self, name: str) -> bool:
         """Return whether there is a class of a binary name: `com.acme.Order$Item`."""
         return _file_of(name) in self._entries

@@ -122,12 +122,9 @@ def _possible_uids(name: str) -> Iterator[str]:
         yield bare
     match = _SQL_NAME.fullmatch(bare)
     if match is not None:
-        yield f"{match[2]}_{_kebab(match[1])}"
-
-
-def _kebab(name: str) -> str:
-    """Return `group-aggregate` for `GroupAggregate`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+        # `group-aggregate` for `GroupAggregate`
+        kind = re.sub(r"(?<!^)(?=[A-Z])", "-", match[1]).lower()
+        yield f"{match[2]}_{kind}"
 
 
 # ---- compiled SQL plans ----

@@ -156,14 +156,9 @@ _POPULATE_READ = 22  # MADV_POPULATE_READ, which Python does not name
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*|)", re.DOTALL)
 
 
-def is_url(text: str) -> bool:
-    """Return whether a text begins with a URL scheme; a path of this machine does not."""
-    return URL.fullmatch(text) is not None
-
-
 def absolute(text: str) -> str:
     """Make a path or URL independent of the working directory."""
-    return text if is_url(text) else os.path.abspath(text)
+    return text if URL.fullmatch(text) else os.path.abspath(text)
 
 
 class ReadCounter:

@@ -11,7 +11,6 @@ from readers.keygroups import (
     hash_binary_row,
     hash_instant,
     hash_long,
-    hash_time_window,
     key_group_bytes,
     key_group_of,
     key_groups_of_subtask,
@@ -170,7 +169,6 @@ def test_a_sql_key_has_the_hash_of_the_bytes_of_its_row(row, code, mixed, of_128
 
 
 def test_times_finer_than_python_has_them_are_hashed_too():
-    assert hash_time_window(0, 10) == -1456339591
     assert hash_instant(1_700_000_000, 5) == 1700000255
     assert hash_long((45_296 * 1_000_000_000) + 789) == 1274890791
 

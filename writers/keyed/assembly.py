@@ -153,23 +153,19 @@ def _assemble(table: int, count: int, output: int) -> int:
 
 def page_of(entries: EntrySegments, group: int, source: Source) -> Page:
     """Return entries of a key group in one buffer, as a page of a source has them."""
-    table = np.ascontiguousarray(entries.table)
-    lengths = table[:, KEY_BYTES::2]
-    output: NDArray[np.uint8] = np.empty(int(lengths.sum()) + _LENGTH_BYTES * lengths.size, dtype=np.uint8)
-    _assemble(table, len(table), output)
+    output, _ = _assembled(entries.table)
+    lengths = entries.table[:, KEY_BYTES::2]
     ends = np.cumsum(lengths + _LENGTH_BYTES, dtype=np.int64).reshape(-1, 2)
     return Page.of(output, (ends - lengths, ends), group, source.subtask, source.path)
 
 
 def marked_run(entries: Sequence[EntrySegments]) -> NDArray[np.uint8] | None:
     """Return entries as a canonical file has them, the last of them marked; None if there are none."""
-    tables = [np.ascontiguousarray(one.table) for one in entries if len(one)]
+    tables = [one.table for one in entries if len(one)]
     if not tables:
         return None
-    table = np.concatenate(tables)
-    lengths = table[:, KEY_BYTES::2]
-    output: NDArray[np.uint8] = np.empty(int(lengths.sum()) + _LENGTH_BYTES * lengths.size, dtype=np.uint8)
-    output[_assemble(table, len(table), output)] |= _META_FOLLOWS
+    output, last_key = _assembled(np.concatenate(tables))
+    output[last_key] |= _META_FOLLOWS
     return output
 
 
@@ -276,7 +272,7 @@ class KeyGroupAssembler:
         if not len(entries):
             return
         self._begin_state()
-        self._last, self._last_key = _assembled(entries)
+        self._last, self._last_key = _assembled(entries.table)
 
     def add_run(self, run: NDArray[np.uint8]) -> None:
         """Append entries of the state as a canonical file has them: the last of the state is marked, in the last piece."""
@@ -320,17 +316,16 @@ class KeyGroupAssembler:
             self._file.write(data)
 
 
-def _assembled(entries: EntrySegments) -> tuple[NDArray[np.uint8], int]:
-    """Return entries one after the other, with the position of the last one's key."""
-    table = np.ascontiguousarray(entries.table)
-    size = int(table[:, KEY_BYTES].sum() + table[:, VALUE_BYTES].sum()) + 2 * _LENGTH_BYTES * len(table)
+def _assembled(table: NDArray[np.int64]) -> tuple[NDArray[np.uint8], int]:
+    """Return the entries of a table one after the other, with the position of the last one's key."""
+    size = int(table[:, KEY_BYTES::2].sum()) + 2 * _LENGTH_BYTES * len(table)
     output: NDArray[np.uint8] = np.empty(size, dtype=np.uint8)
-    return output, _assemble(table, len(table), output)
+    return output, _assemble(np.ascontiguousarray(table), len(table), output)
 
 
 def assembled(entries: EntrySegments) -> NDArray[np.uint8]:
     """Return entries one after the other, as a canonical file has them; none of them is marked as the last one."""
-    return _assembled(entries)[0]
+    return _assembled(entries.table)[0]
 
 
 class _PackedGroup:

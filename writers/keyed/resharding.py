@@ -366,23 +366,17 @@ class ReshardedMaker(KeyedStateMaker):
         return self.resharding.dealers
 
     def prepared(self, results: Sequence[Any]) -> DealtMaker:
-        whole = self.resharding
-        parts = whole.dealt(self.groups, results)
-        return DealtMaker(
-            header=whole.header,
-            compressed=whole.compressed,
-            groups=self.groups,
-            parts=parts,
-            is_masked=whole.is_masked,
-        )
+        return self._dealt(self.resharding.dealt(self.groups, results))
 
     def make(self, create: Create) -> KeyedStateHandle:
+        return self._dealt(()).written(create, self.resharding.spooled(self.groups))
+
+    def _dealt(self, parts: tuple[tuple[TargetPart, ...], ...]) -> DealtMaker:
         whole = self.resharding
-        spooled = whole.spooled(self.groups)
-        return _made(create, self.groups, whole.header, whole.compressed, spooled, is_masked=whole.is_masked)
+        return DealtMaker(whole.header, whole.compressed, self.groups, parts, is_masked=whole.is_masked)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class DealtMaker(KeyedStateMaker):
     """Makes the keyed state of one new subtask from entries that were dealt out.
 
@@ -401,39 +395,29 @@ class DealtMaker(KeyedStateMaker):
     is_masked: bool
 
     def make(self, create: Create) -> KeyedStateHandle:
-        spooled = map(_joined, self.parts)
-        return _made(create, self.groups, self.header, self.compressed, spooled, is_masked=self.is_masked)
+        return self.written(create, map(_joined, self.parts))
 
+    def written(self, create: Create, spooled: Iterable[NDArray[np.uint8]]) -> KeyedStateHandle:
+        """Write the file of the subtask from the files of the spool that have its key groups; return its handle."""
 
-def _made(
-    create: Create,
-    groups: KeyGroupRange,
-    header: bytes,
-    compressed: bool,
-    spooled: Iterable[NDArray[np.uint8]],
-    *,
-    is_masked: bool,
-) -> KeyedStateHandle:
-    """Write the file of one new subtask from the files of the spool that have its key groups; return its handle."""
+        def write(file: StateFile) -> Offsets:
+            file.write(self.header)
+            assembler = KeyGroupAssembler(file, compressed=self.compressed)
+            offsets: Offsets = np.zeros(self.groups.number_of_key_groups, dtype=np.int64)
+            for data in spooled:
+                for group, states in _groups(data) if len(data) else ():
+                    assembler.begin()
+                    for state, entries in states:
+                        if self.is_masked and NewKeys(entries).repeated() is not None:
+                            raise RefusedEditError(
+                                f"expected masks that keep keys apart, found two entries of key group {group} that would become one"
+                            )
+                        assembler.state(state)
+                        assembler.add(entries)
+                    offsets[group - self.groups.start] = assembler.end()
+            return offsets
 
-    def write(file: StateFile) -> Offsets:
-        file.write(header)
-        assembler = KeyGroupAssembler(file, compressed=compressed)
-        offsets: Offsets = np.zeros(groups.number_of_key_groups, dtype=np.int64)
-        for data in spooled:
-            for group, states in _groups(data) if len(data) else ():
-                assembler.begin()
-                for state, entries in states:
-                    if is_masked and NewKeys(entries).repeated() is not None:
-                        raise RefusedEditError(
-                            f"expected masks that keep keys apart, found two entries of key group {group} that would become one"
-                        )
-                    assembler.state(state)
-                    assembler.add(entries)
-                offsets[group - groups.start] = assembler.end()
-        return offsets
-
-    return made_file(create, groups, write)
+        return made_file(create, self.groups, write)
 
 
 def _joined(parts: Iterable[TargetPart]) -> NDArray[np.uint8]:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from readers import BOXES, KRYO_5, PRIMITIVES, KryoReader, KryoType
+from readers import BOXES, KRYO_5, PRIMITIVES, KryoReader, KryoType, offset_text
 
 _MOST_ASCII = 32  # characters; longer texts are units with a count before them
 _ZIGZAG_BYTES = 9
@@ -302,9 +302,9 @@ def _zoned_date_time(reader: KryoReader) -> tuple[Any, str]:
     offset = _inner(reader, "java.time.ZoneOffset")
     zone = reader.any()
     if zone is None:
-        return moment, _offset_text(offset)
+        return moment, offset_text(offset)
     if zone.class_name == "java.time.ZoneOffset":
-        return moment, _offset_text(zone.body)
+        return moment, offset_text(zone.body)
     if zone.class_name != "java.time.ZoneRegion":
         raise reader.unsupported(zone.class_name)
     return moment, zone.body
@@ -362,14 +362,6 @@ def _write_timestamp(output: KryoOutput, value: tuple[int, int]) -> None:
     # chill writes the milliseconds twice, Kryo 5 only in the nanos.
     output.positive_long(value[0] - value[1] // _MILLISECOND_NANOS)
     output.varint(value[1])
-
-
-def _offset_text(seconds: int) -> str:
-    if seconds == 0:
-        return "Z"
-    minutes, rest = divmod(abs(seconds), 60)
-    shown = f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
-    return f"{shown}:{rest:02d}" if rest else shown
 
 
 TimeBody = tuple[Callable[[KryoReader], Any], Callable[[KryoOutput, Any], None]]

@@ -17,7 +17,7 @@ Two tables are shared if they are the same file, or local files with the same by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,8 +45,6 @@ from readers.serializers.base import Serializer
 from readers.storage.filesystems import storage_errors
 from readers.storage.location import Ranges, SavepointLocation
 
-KeyRange = tuple[bytes, bytes | None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferingEntries:
@@ -69,29 +67,6 @@ Families = tuple[str, str]
 _MAX_KEYS = 1 << 13
 # If less than a quarter of the bytes is shared, to look for keys first costs more than it saves.
 _LEAST_SHARE = 4
-
-
-def differing_entries(
-    before: RocksInstance,
-    after: RocksInstance,
-    families: Families,
-    ranges: Iterable[KeyRange],
-    account: Callable[[int], None],
-) -> Iterator[DifferingEntries]:
-    """Yield the entries that differ.
-
-    Args:
-        before, after: the instances.
-        families: the names of the column family, before and after.
-        ranges: first key and key behind the last of what is compared; ascending.
-        account: called with the number of bytes that are read.
-
-    Raises:
-        ReaderError: a file is missing or contradicts its format.
-    """
-    comparison = _Comparison(before, after, families, account)
-    for first, behind in ranges:
-        yield from comparison.in_range(first, behind)
 
 
 class _Comparison:
@@ -344,12 +319,14 @@ class RocksSource(FilesSource):
         common = frozenset(filter(selection.wants, range(theirs.start, theirs.end + 1)))
         families = state.name, other_state.name
         ranges = self._ranges(state, Selection(key_groups=common), width)
-        for found in differing_entries(self.instance, other.instance, families, ranges, selection.account):
-            yield DifferingPages(
-                before=(self._page(*found.before, width),),
-                after=(other._page(*found.after, width),),
-                equal_entries=found.equal,
-            )
+        comparison = _Comparison(self.instance, other.instance, families, selection.account)
+        for first, behind in ranges:
+            for found in comparison.in_range(first, behind):
+                yield DifferingPages(
+                    before=(self._page(*found.before, width),),
+                    after=(other._page(*found.after, width),),
+                    equal_entries=found.equal,
+                )
 
     def _page(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], width: int

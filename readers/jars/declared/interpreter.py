@@ -480,7 +480,7 @@ class _Frame:
         elif opcode == opcodes.GETSTATIC:
             state.push(StaticField(member.owner, member.name))
         else:
-            state.push(Unknown(_letter_of(member.descriptor)))
+            state.push(Unknown(member.descriptor if len(member.descriptor) == 1 else "A"))
 
     def _invoke(self, opcode: int, member: Member, state: _State) -> None:
         types = method_signature(member.descriptor)
@@ -556,10 +556,6 @@ def _alike_all(first: tuple[Value, ...], second: tuple[Value, ...]) -> bool:
 def _work_of(descriptor: str) -> int:
     """Return the units that it costs to read the descriptor of a method; short ones are known from other calls."""
     return len(descriptor) // 256 * 32
-
-
-def _letter_of(descriptor: str) -> str:
-    return descriptor if len(descriptor) == 1 else "A"
 
 
 def _letter(primitive: str) -> str:

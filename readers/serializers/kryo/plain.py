@@ -105,11 +105,9 @@ def _local_date_time(reader: KryoReader) -> str:
 def _zone_offset(reader: KryoReader) -> str:
     """Read the seconds (2.24); quarters of an hour, or 127 and the seconds (5)."""
     if not reader.is_kryo5:
-        return _offset_text(reader.input.zigzag())
+        return offset_text(reader.input.zigzag())
     quarters = reader.input.i1()
-    return _offset_text(
-        reader.input.fixed("i") if quarters == _SECONDS_FOLLOW else quarters * _QUARTER_HOUR_S
-    )
+    return offset_text(reader.input.fixed("i") if quarters == _SECONDS_FOLLOW else quarters * _QUARTER_HOUR_S)
 
 
 def _zone_region(reader: KryoReader) -> Any:
@@ -134,22 +132,21 @@ def _offset_date_time(reader: KryoReader) -> str:
     return f"{moment}{_inner(reader, 'java.time.ZoneOffset', _zone_offset)}"
 
 
-def _instant(reader: KryoReader) -> str:
+def _seconds_and_nanos(reader: KryoReader, read_seconds: Callable[[KryoInput], int]) -> tuple[int, int]:
+    """Read a moment or a time span; `read_seconds` is of Kryo 5."""
     input_ = reader.input
     if reader.is_kryo5:
-        seconds = input_.positive_long()
-        return instant_text(seconds, _nanos(input_))
+        return read_seconds(input_), _nanos(input_)
     nanos = _checked(input_, input_.zigzag(), _SECOND_NANOS, "nanos")
-    return instant_text(input_.zigzag(), nanos)
+    return input_.zigzag(), nanos
+
+
+def _instant(reader: KryoReader) -> str:
+    return instant_text(*_seconds_and_nanos(reader, KryoInput.positive_long))
 
 
 def _duration(reader: KryoReader) -> str:
-    input_ = reader.input
-    if reader.is_kryo5:
-        seconds = input_.fixed("q")
-        return duration_text(seconds, _nanos(input_))
-    nanos = _checked(input_, input_.zigzag(), _SECOND_NANOS, "nanos")
-    return duration_text(input_.zigzag(), nanos)
+    return duration_text(*_seconds_and_nanos(reader, lambda input_: input_.fixed("q")))
 
 
 def _period(reader: KryoReader) -> str:
@@ -166,7 +163,8 @@ def _inner(reader: KryoReader, class_name: str, read: Callable[[KryoReader], Any
     return read(reader) if reader.is_kryo5 else reader.object(class_name)
 
 
-def _offset_text(seconds: int) -> str:
+def offset_text(seconds: int) -> str:
+    """Return the text of an offset from UTC: `Z`, `+02:00`."""
     if seconds == 0:
         return "Z"
     minutes, rest = divmod(abs(seconds), 60)

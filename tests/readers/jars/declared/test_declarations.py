@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from readers import ClassPath, ReaderError, StateKind
+from readers import ClassPath, Jar, ReaderError, StateKind
 from readers.jars.declared.reading import Declarations, kind_of, read_declarations
 from tests.support.paths import DATA
 
@@ -33,7 +33,7 @@ def declarations_in(without: Set[str] = frozenset(), **added: bytes) -> Declarat
             classes | {f"{name}.class": content for name, content in added.items()}
         ).items():
             jar.writestr(name, content)
-    return read_declarations(ClassPath.of_bytes(buffer.getvalue()), (), flink_major=2)[0]
+    return read_declarations(ClassPath([Jar(buffer.getvalue(), "a.jar")]), (), flink_major=2)[0]
 
 
 def test_states_are_declared_by_descriptors_in_all_places(declared):
@@ -125,4 +125,4 @@ def test_damaged_code_is_read_or_passed_over(data):
             jar.writestr(each, content)
 
     with contextlib.suppress(ReaderError):
-        read_declarations(ClassPath.of_bytes(buffer.getvalue()), ("in-field",), flink_major=2)
+        read_declarations(ClassPath([Jar(buffer.getvalue(), "a.jar")]), ("in-field",), flink_major=2)

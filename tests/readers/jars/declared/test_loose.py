@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from readers import ClassPath
+from readers import ClassPath, Jar
 from readers.jars.declared.reading import Declarations, read_declarations
 from tests.support.paths import DATA
 
@@ -21,7 +21,7 @@ def declared_by(name: str) -> Declarations:
     with zipfile.ZipFile(JAR) as jar, zipfile.ZipFile(buffer, "w") as kept:
         for each in (*others, f"Loose${name}"):
             kept.writestr(f"acme/{each}.class", jar.read(f"acme/{each}.class"))
-    return read_declarations(ClassPath.of_bytes(buffer.getvalue()), ("s",), flink_major=2)[0]
+    return read_declarations(ClassPath([Jar(buffer.getvalue(), "a.jar")]), ("s",), flink_major=2)[0]
 
 
 @pytest.mark.parametrize(
