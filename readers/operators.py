@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from readers.errors import LeftOverError, ReaderError, located
 from readers.formats.entry import Entry, StateKind
 from readers.formats.inflight import InFlightRecords
-from readers.formats.opener import OpeningContext, handle_outline, opener_of, operator_outline
+from readers.formats.opener import OpeningContext, framed, opener_of
 from readers.formats.source import Selection, Source, StateName
 from readers.keygroups import operator_id_of
 from readers.metadata import OperatorState, StateObject, StateRole, SubtaskState
@@ -129,11 +129,10 @@ class Operator:
                 found = opener.outline(handle, context)
                 if found is None:
                     return None
-                handles.append(handle_outline(role.name, type(opener).__name__, found))
-        uid, name = ((text or "").encode("utf-8", "surrogatepass") for text in (metadata.uid, metadata.name))
-        return operator_outline(
-            metadata.operator_id, uid, name, metadata.max_parallelism, connectors, handles
-        )
+                handles.append(f"{role.name} {type(opener).__name__} ".encode() + found)
+        texts = (metadata.operator_id, metadata.uid, metadata.name, str(metadata.max_parallelism))
+        known = [(text or "").encode("utf-8", "surrogatepass") for text in texts]
+        return framed((*known, framed(connectors), *handles))
 
     @property
     def _may_have_connectors(self) -> bool:

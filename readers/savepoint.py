@@ -11,6 +11,7 @@ that cannot be opened hides no others: the states that it may have a part of car
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 from readers.errors import MissingFileError, ReaderError
 from readers.formats.entry import StateKind
 from readers.formats.inflight import InFlightRecords
-from readers.formats.opener import OpeningContext, opener_of, savepoint_outline
+from readers.formats.opener import OpeningContext, framed, opener_of
 from readers.metadata import OperatorState, SavepointMetadata, StateRole, read_metadata
 from readers.operators import Operator
 from readers.recognition import STATE_INFO_FILE_NAME
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 # Less than what a person needs to ask again, more than a query needs from its first file to the last.
 _MOMENT_S = 1.0
+_OUTLINE_BYTES = 32
 # Of a jar beside a savepoint, which is read whole; one that is given on the command line is mapped.
 _MAX_JAR_BYTES = 256 << 20
 _STREAM_ELEMENT = re.compile(r"StreamElement<(.*)>")
@@ -191,7 +193,7 @@ class Savepoint:
             return None
         self.read_ahead()
         stated = "" if self.state_info is NOTHING else state_info_text(self.state_info)
-        parts = []
+        parts = [str(self.metadata.version).encode(), stated.encode("utf-8", "surrogatepass")]
         try:
             for operator in self.operators:
                 found = operator.outline()
@@ -201,7 +203,7 @@ class Savepoint:
         except ReaderError:
             # Whoever reads the states gets the error, with its place.
             return None
-        return savepoint_outline(self.metadata.version, stated, parts)
+        return hashlib.blake2b(framed(parts), digest_size=_OUTLINE_BYTES).digest()
 
     def read_ahead(self) -> None:
         """Fetch the headers of all operators' remote state files at the same time."""

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from readers.decode.decoder import Page
 from readers.decode.program import Program
-from readers.formats import inflight as channelstate
 from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.inflight import Channel
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.source import Selection, Source, StateName, StateSize, Tally
 from readers.metadata import SubtaskChannels
@@ -24,13 +24,14 @@ class ChannelSource(Source):
         channels: all channels of the subtask.
     """
 
-    channels: tuple[channelstate.Channel, ...]
+    channels: tuple[Channel, ...]
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
-        return channelstate.channel_columns(entry)
+        return {"value": entry.part("value").arrow()}
 
     def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        channelstate.emit_channel(program, layout, entry)
+        # Two segments: the channel, and the element.
+        layout.emit(program, entry, "value")
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         for channel in self._of(state):
@@ -54,7 +55,7 @@ class ChannelSource(Source):
                 size_bytes=self.cost_bytes(state),
             )
 
-    def _of(self, state: StateName) -> list[channelstate.Channel]:
+    def _of(self, state: StateName) -> list[Channel]:
         return [channel for channel in self.channels if channel.gate.name == state.name]
 
 
@@ -75,7 +76,7 @@ class ChannelOpener(Opener[SubtaskChannels]):
             size_bytes=sum(channel.size_bytes for channel in channels),
             entries={
                 StateName(name=gate.name): in_flight.entry(context.operator_id, gate)
-                for gate in channelstate.gates(channels)
+                for gate in dict.fromkeys(channel.gate for channel in channels)
             },
             channels=channels,
         )

@@ -47,7 +47,7 @@ from readers.decode.decoder import Page, walker
 from readers.decode.loads import load_i4, load_u1, store_1, store_8
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, ReaderError
-from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.entry import Entry, StateKind
 from readers.metadata import ChannelOffsets, ChannelStateHandle, OperatorState
 from readers.serializers.base import Problem, Serializer
 from readers.serializers.operators import StreamElementSerializer
@@ -292,16 +292,6 @@ class InFlightRecords:
         return count >= _LEAST_STRINGS
 
 
-def channel_columns(entry: Entry) -> dict[str, pa.DataType]:
-    """Return the columns of a record in flight."""
-    return {"value": entry.part("value").arrow()}
-
-
-def emit_channel(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    """Emit two segments: channel and element."""
-    layout.emit(program, entry, "value")
-
-
 def _channels_of(
     operator_id: str, subtask: int, handle: ChannelStateHandle, storage: SavepointLocation
 ) -> Iterator[Channel]:
@@ -467,8 +457,3 @@ def _cut(data: NDArray[np.uint8], position: int) -> tuple[Bounds, Bounds, int]:
     ends: Bounds = np.empty(count, dtype=np.int64)
     _walk(data, len(data), position, starts, ends, count)
     return starts, ends, end
-
-
-def gates(channels: Iterable[Channel]) -> list[Gate]:
-    """Return the gates and partitions of channels, in the order of the channels."""
-    return list(dict.fromkeys(channel.gate for channel in channels))

@@ -15,9 +15,8 @@ The outline of a savepoint is a digest of what decides on its states and their t
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -44,7 +43,6 @@ from readers.storage.location import Ranges, SavepointLocation
 
 _Handle = TypeVar("_Handle", contravariant=True)
 _LENGTH_BYTES = 8
-_OUTLINE_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,45 +157,6 @@ def framed(parts: Iterable[bytes]) -> bytes:
     for part in parts:
         pieces += (len(part).to_bytes(_LENGTH_BYTES, "big"), part)
     return b"".join(pieces)
-
-
-def operator_outline(
-    operator_id: str,
-    uid: bytes,
-    name: bytes,
-    max_parallelism: int,
-    connectors: Sequence[bytes],
-    handles: Iterable[bytes],
-) -> bytes:
-    """Return the outline of an operator.
-
-    Args:
-        operator_id: 32 hex digits.
-        uid: empty for none.
-        name: empty for none.
-        max_parallelism: as recorded.
-        connectors: what the values of its states say of connectors.
-        handles: the outlines of its handles.
-    """
-    known = (operator_id.encode(), uid, name, str(max_parallelism).encode(), framed(connectors))
-    return framed((*known, *handles))
-
-
-def handle_outline(role: str, opener: str, found: bytes) -> bytes:
-    """Return the outline of a handle: its role, the class of its opener, and what that returns."""
-    return b"%b %b %b" % (role.encode(), opener.encode(), found)
-
-
-def savepoint_outline(version: int, stated: str, operators: Iterable[bytes]) -> bytes:
-    """Return the digest of the outlines of all operators.
-
-    Args:
-        version: of `_metadata`.
-        stated: the text of `stateInfo`.
-        operators: the outlines, in order.
-    """
-    parts = (str(version).encode(), stated.encode("utf-8", "surrogatepass"), *operators)
-    return hashlib.blake2b(framed(parts), digest_size=_OUTLINE_BYTES).digest()
 
 
 _FORMATS = "readers.formats."
