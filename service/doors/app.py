@@ -17,11 +17,11 @@ from service.doors.http.api import (
     databases,
     health,
     jobs,
-    links,
     query,
     saved,
     savepoints,
 )
+from service.doors.http.api.links import addresses
 from service.doors.http.api.state import ServiceState
 from service.doors.http.api.tasks import JAR_PATH, jar_router, task_router
 from service.doors.http.auth.gate import Authenticator, Gate, loopback_hosts
@@ -148,7 +148,7 @@ def create_app(
         jobs,
         changes,
         savepoints,
-        links,
+        addresses,
         saved,
         health,
         trino,

@@ -10,7 +10,7 @@ every client has. So it needs no credentials, and a database that its reader may
 | request | answer |
 |---|---|
 | `/db/native/aggregate`, `Accept: text/html,…,*/*;q=0.8` | the page |
-| the same, `Accept: */*` or none, as programs send it | rows (`service.doors.http.api.links`) |
+| the same, `Accept: */*` or none, as programs send it | rows (`service.doors.http.api.links.addresses`) |
 | `/jobs/orders`, `/query`, `Accept: text/html,…` | the page; nothing is there for programs |
 | `/db/native/aggregate.csv`, any `Accept` | rows: whoever names a format wants that |
 """

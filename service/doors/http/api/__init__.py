@@ -5,8 +5,7 @@ In reading order:
     state.py      the objects that all routers share
     query.py      POST /api/query; /api/queries: queries that run while their client does something else
     answers.py    the rows of a query → an HTTP answer
-    links.py      GET /db/…: databases, tables, keys and statements as links
-    linkanswers.py the rows of a link, with an ETag and its headers
+    links/        GET /db/…: databases, tables, keys and statements as links
     saved.py      /api/saved, GET /saved/…: queries with names and parameters, as links
     databases.py  /api/databases: the catalog, and a key as people write it → queries
     changes.py    what each new checkpoint of a job changes, as Server-Sent Events or JSON lines

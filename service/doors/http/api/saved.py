@@ -1,4 +1,4 @@
-"""`/api/saved`: saved queries; `GET /saved/{name}`: the rows of one, as a link (`service.doors.http.api.links`).
+"""`/api/saved`: saved queries; `GET /saved/{name}`: the rows of one, as a link (`service.doors.http.api.links.addresses`).
 
 | call | needs |
 |---|---|
@@ -21,7 +21,7 @@ from starlette.status import HTTP_204_NO_CONTENT
 
 from service.base.errors import InvalidRequestError, NotFoundError
 from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, max_rows_of, with_formulas
-from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
+from service.doors.http.api.links.answers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
 from service.doors.http.api.state import Asking
 from service.doors.http.errors import FAILURES
 from service.doors.operations.logs import audit_saved

@@ -21,7 +21,7 @@ from catalog import Catalog
 from catalog.catalog import Root
 from service.base.settings import Settings
 from service.doors.app import create_app
-from service.doors.http.api.linkanswers import CHANGING
+from service.doors.http.api.links.answers import CHANGING
 from tests.support.paths import DATA
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]

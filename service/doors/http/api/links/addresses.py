@@ -11,7 +11,7 @@
 
 Each may end in a format: `.json`, `.jsonl`, `.csv`, `.arrow`, `.parquet`. A browser that opens one without a format gets the page
 (`service.doors.page.router`), which shows what is at the address. A link becomes a statement, and `service.doors.http.api.answers`
-answers it as `POST /api/query`. A link whose rows cannot change has an ETag (`service.doors.http.api.linkanswers`).
+answers it as `POST /api/query`. A link whose rows cannot change has an ETag (`service.doors.http.api.links.answers`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from service.base.errors import (
     near_names_hint,
 )
 from service.doors.http.api.answers import ANSWERS, QueryAnswer, accepted_format, max_rows_of, with_formulas
-from service.doors.http.api.linkanswers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
+from service.doors.http.api.links.answers import UNCHANGED, Formulas, MostRows, check_each_once, link_answer
 from service.doors.http.api.query import COMPAT, dialect_of
 from service.doors.http.api.state import Asking
 from service.doors.served import Client
