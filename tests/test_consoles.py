@@ -42,7 +42,7 @@ NOT_RUN = {
     "reference/stateinfo.md": ["it needs the jar of your job", "it needs protoc and a bucket in S3"],
     "guides/storage.md": ["it needs buckets in S3"],
     "guides/live.md": ["it needs a cluster"] * 2,
-    "guides/test.md": ["it needs a bucket in S3, and a server"],
+    "guides/test.md": ["it needs a bucket in S3, and a server"] * 2,
     "guides/upgrade.md": ["it needs savepoints of two jobs"],
     "guides/write-http.md": ["it needs a file of keys"],
 }

@@ -6,7 +6,7 @@
 | `write:prod/*` | to read them, to write new savepoints from them, and to write savepoints of such names |
 | `savepoints:prod/*` | to read them, and to let Flink take savepoints of the jobs that wrote them |
 | `saved:prod/*` | to read them, and to save queries for them, change and delete these |
-| `operator:prod/*` | to read them, to see everybody's queries that read them and no others, and to end these queries |
+| `operator:prod/*` | to read them, to see everybody's queries that read them and no others, to end these, and to silence rules |
 """
 
 from __future__ import annotations

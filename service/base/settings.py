@@ -70,9 +70,7 @@ class ServerSettings:
         "Timeout for a client that stops reading its answer, in seconds. Its connection is closed and its query cancelled.",
     )
     drain_s: float = _setting(30.0, "Time for running queries to finish during a shutdown, in seconds.")
-    tls_certificate: str = _setting(
-        "", "File with the TLS certificate chain, in PEM; if empty, the service speaks plain HTTP."
-    )
+    tls_certificate: str = _setting("", "File with the TLS certificate chain, in PEM; if empty, plain HTTP.")
     tls_key: str = _setting("", "File with the private key of the certificate, in PEM.")
 
 
@@ -122,9 +120,7 @@ class SlotSettings:
     max_stalled: int = _setting(
         4, "Maximum number of idle queries that hold a worker; the longest idle is cancelled."
     )
-    max_queued: int = _setting(
-        1000, "Maximum number of queued queries; the service rejects more with HTTP 429."
-    )
+    max_queued: int = _setting(1000, "Maximum number of queued queries; more are rejected with HTTP 429.")
     max_queued_per_user: int = _setting(500, "Maximum number of queued queries per user.")
     large_scan_bytes: int = _setting(
         64 * 1024 * 1024,
@@ -159,12 +155,8 @@ class WriteSettings:
         "limit applies to its temporary files, also in a dry run.",
         "max_write_bytes",
     )
-    free_bytes: int = _setting(
-        1 << 30, "Minimum bytes of free disk; a write stops below it.", "write_free_bytes"
-    )
-    history_length: int = _setting(
-        100, "Number of ended writes that the service keeps.", "write_history_length"
-    )
+    free_bytes: int = _setting(1 << 30, "Minimum free disk; a write stops below it.", "write_free_bytes")
+    history_length: int = _setting(100, "Number of ended writes to keep.", "write_history_length")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,9 +168,7 @@ class CheckSettings:
         20, "Maximum number of queued checks; the service rejects more with HTTP 429.", "max_queued_checks"
     )
     timeout_s: float = _setting(60.0, "Timeout of a check, in seconds.", "check_timeout_s")
-    jar_bytes: int = _setting(
-        64 * 1024 * 1024, "Largest jar that a client may send to a check, in bytes.", "max_jar_bytes"
-    )
+    jar_bytes: int = _setting(64 << 20, "Largest jar that a client may send, in bytes.", "max_jar_bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,9 +202,7 @@ class FlinkSettings:
         "before each request. It sends the token over https only, or to this machine.",
         "flink_token_file",
     )
-    ca_file: str = _setting(
-        "", "Certificate authorities that sign the clusters' certificates (PEM).", "flink_ca_file"
-    )
+    ca_file: str = _setting("", "Authorities that sign the clusters' certificates (PEM).", "flink_ca_file")
     certificate: str = _setting("", "Client certificate for mutual TLS (PEM).", "flink_certificate")
     key: str = _setting("", "Private key of the client certificate (PEM), if in another file.", "flink_key")
     path_map: str = _setting(
@@ -246,12 +234,23 @@ class FlinkSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RuleSettings:
+    """Settings of the rules that the service tests on each new checkpoint."""
+
+    # A text, as the path map is.
+    files: str = _setting("", "File of rules to test on each new checkpoint. May be repeated.", "rules")
+    state: str = _setting(
+        "", "File that keeps the states of rules; if empty, FILE.state.json beside the rules.", "rules_state"
+    )
+    webhook: str = _setting("", "URL that receives a JSON report of each change of state.", "rules_webhook")
+    webhook_header: str = _setting("", "File of headers for it, one a line.", "rules_webhook_header")
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
     """Settings of the worker processes that run the queries of the service."""
 
-    count: int = _setting(
-        0, "Minimum number of idle worker processes; 0 means two more than cores.", "workers"
-    )
+    count: int = _setting(0, "Minimum number of idle workers; 0 means two more than cores.", "workers")
     memory: str = _setting(
         "",
         "Maximum memory of a worker process, such as 4GB. If empty, 80 % of the machine's memory divided by max_running; at "
@@ -318,9 +317,7 @@ class AuthSettings:
         False,
         "Answer every client without authentication, at any address. Use it behind a proxy that authenticates.",
     )
-    keys_file: str = _setting(
-        "", "File of API keys, written by `savepointdb keys`; if empty, no key is required."
-    )
+    keys_file: str = _setting("", "File of API keys (`savepointdb keys`); if empty, no key is required.")
     mask: str = _setting("", "Mask of keys and tokens: its name, and its masks.toml. May be repeated.")
     oidc_issuer: str = _setting(
         "", "Identity provider whose tokens are accepted, such as https://login.example.com."
@@ -389,6 +386,7 @@ class Settings:
     checks: CheckSettings = field(default_factory=CheckSettings, metadata={"title": "checks over HTTP"})
     mcp: AgentSettings = field(default_factory=AgentSettings, metadata={"title": "agents over HTTP"})
     flink: FlinkSettings = field(default_factory=FlinkSettings, metadata={"title": "live jobs of Flink"})
+    rules: RuleSettings = field(default_factory=RuleSettings, metadata={"title": "rules that watch"})
     workers: WorkerSettings = field(default_factory=WorkerSettings, metadata={"title": "worker processes"})
     duckdb: DuckDBSettings = field(default_factory=DuckDBSettings, metadata={"title": "DuckDB"})
     storage: StorageSettings = field(
@@ -530,6 +528,7 @@ _LISTS = {
     "flink": "[LABEL=]URL",
     "flink_token_file": "[LABEL=]FILE",
     "flink_path_map": "OLD=NEW",
+    "rules": "FILE",
 }
 _SEPARATOR = ";"
 _UNITS = {"s": "SECONDS"}

@@ -18,6 +18,7 @@ from service.doors.http.api import (
     health,
     jobs,
     query,
+    rules,
     saved,
     savepoints,
 )
@@ -42,6 +43,7 @@ from service.tasks.follow.sharing import Followers
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.triggers import Triggers
 from service.tasks.saved.store import SavedQueries
+from service.tasks.time.test.serving import ServedRules
 from service.tasks.write.serving.compilation import Compilation
 from service.tasks.write.serving.targets import WriteRoot
 from service.tasks.write.serving.writes import Writes
@@ -74,6 +76,7 @@ def create_app(
     clusters = Clusters(settings, catalog, roots)
     all_triggers = Triggers(settings, clusters, catalog)
     followers = Followers(catalog, lambda: all_queries.is_ending)
+    served_rules = ServedRules(settings, catalog, all_queries.start)
     saved_queries = SavedQueries(settings.queries.saved_queries, is_writable=settings.queries.save_queries)
 
     @asynccontextmanager
@@ -83,9 +86,11 @@ def create_app(
         if writes.roots:
             compilation.start()
         clusters.start()
+        served_rules.start()
         yield
         await entrance.close()
         followers.close()
+        served_rules.close()
         clusters.close()
         all_triggers.close()
         compilation.close()
@@ -114,7 +119,7 @@ def create_app(
         queries=all_queries,
         roots=tuple(roots),
         starts=starts,
-        metrics=Metrics(all_queries, writes, all_checks, catalog, clusters, all_triggers),
+        metrics=Metrics(all_queries, writes, all_checks, catalog, clusters, all_triggers, served_rules),
         workers=workers,
         writes=writes,
         checks=all_checks,
@@ -122,6 +127,7 @@ def create_app(
         clusters=clusters,
         triggers=all_triggers,
         followers=followers,
+        rules=served_rules,
         saved=saved_queries,
     )
     app.state.authenticator = authenticator
@@ -147,6 +153,7 @@ def create_app(
         databases,
         jobs,
         changes,
+        rules,
         savepoints,
         addresses,
         saved,

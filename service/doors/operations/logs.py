@@ -25,6 +25,7 @@ from service.query.encode import printable
 from service.query.serving.query import Query, QueryRecord
 from service.query.sql.text import DIALECT
 from service.tasks.jobs.triggers import SavepointRecord
+from service.tasks.time.test.states import RuleState
 from service.tasks.write.serving.writes import WriteRecord
 
 AUDIT: Final = "savepointdb.audit"
@@ -168,6 +169,20 @@ def audit_saved(user: Identity, done: str, name: str, database: str | None) -> N
     """Write the audit line of a query that a client saved or deleted."""
     fields = {"name": name, **_who("user", user), "database": database}
     logging.getLogger(AUDIT).info("saved query %s", done, extra={_FIELDS: fields})
+
+
+def audit_silence(user: Identity, state: RuleState) -> None:
+    """Write the audit line of a rule that an operator silenced, or whose silence an operator ended."""
+    fields = {
+        "user": user.name,
+        "user_source": user.source.value,
+        "job": state.job,
+        "rule": state.rule.name,
+        "until": None if state.silenced_until is None else state.silenced_until.isoformat(),
+    }
+    logging.getLogger(AUDIT).info(
+        "rule silenced" if state.is_silenced else "rule not silenced", extra={_FIELDS: fields}
+    )
 
 
 def audit_write(record: WriteRecord) -> None:

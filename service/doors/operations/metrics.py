@@ -20,9 +20,12 @@
 | savepointdb_flink_jobs | gauge | cluster, state |
 | savepointdb_savepoints_total | counter | format, code (of the error); savepoints that clients asked for |
 | savepointdb_savepoints_open | gauge | |
+| savepointdb_rule_firing | gauge | job, rule; 1 if it is violated |
+| savepointdb_rule_error | gauge | job, rule; 1 if it cannot be tested |
 | process_* | several | ; numbers of the operating system for the serving process |
 
-Labels hold only names of states, engines and codes, and the labels of clusters in the settings, never a value of a user.
+Labels hold only names of states, engines and codes, and the labels of clusters in the settings, never a value of a user. Of rules
+each client gets those of the jobs that it sees: their labels have names.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from catalog import Catalog
 from doctor import Outcome
+from service.base.principal import Principal
 from service.query.running.run import QueryState
 from service.query.serving.query import Query, QueryRecord
 from service.query.serving.registry import Queries
@@ -44,6 +48,8 @@ from service.tasks.check.registry import Checks
 from service.tasks.jobs.answers import STATES
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.triggers import SavepointRecord, Triggers
+from service.tasks.time.test.serving import ServedRules
+from service.tasks.time.test.states import Condition
 from service.tasks.write.serving.writes import WriteRecord, Writes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -61,6 +67,7 @@ class Metrics:
         catalog: catalog of the service.
         clusters: clusters of Flink that it follows.
         triggers: savepoints that its clients ask for.
+        rules: rules that it tests on each new checkpoint.
     """
 
     def __init__(
@@ -71,6 +78,7 @@ class Metrics:
         catalog: Catalog,
         clusters: Clusters,
         triggers: Triggers,
+        rules: ServedRules,
     ) -> None:
         self._queries = queries
         self._writes = writes
@@ -78,6 +86,7 @@ class Metrics:
         self._catalog = catalog
         self._clusters = clusters
         self._triggers = triggers
+        self._rules = rules
         # Not the global registry: two applications in one process, as in tests, would collide.
         self._registry = CollectorRegistry()
         counter = partial(Counter, registry=self._registry)
@@ -167,9 +176,27 @@ class Metrics:
                 jobs.add_metric((status.label, state), count)
         yield from (up, age, jobs)
 
-    def text(self) -> bytes:
-        """Return all numbers in the text format."""
-        return generate_latest(self._registry)
+    def text(self, caller: Principal) -> bytes:
+        """Return the numbers that a client sees in the text format."""
+        return generate_latest(self._registry) + generate_latest(_RuleMetrics(self._rules, caller))
+
+
+class _RuleMetrics(CollectorRegistry):
+    """The states of rules for jobs that a client sees."""
+
+    def __init__(self, rules: ServedRules, caller: Principal) -> None:
+        super().__init__()
+        self._states = [] if rules.states is None else rules.states.seen_by(caller)
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the current numbers."""
+        labels = ("job", "rule")
+        firing = GaugeMetricFamily("savepointdb_rule_firing", "1 if the rule is violated", labels=labels)
+        error = GaugeMetricFamily("savepointdb_rule_error", "1 if it cannot be tested", labels=labels)
+        for one in self._states:
+            firing.add_metric((one.job, one.rule.name), one.state is Condition.FIRING)
+            error.add_metric((one.job, one.rule.name), one.state is Condition.ERROR)
+        yield from (firing, error)
 
 
 def _by_state(what: str, found: Iterable[QueryState], states: Iterable[QueryState]) -> Metric:

@@ -32,9 +32,9 @@ from sqlglot import exp
 from catalog import Catalog, CatalogError
 from readers import ReaderError
 from service.base.errors import Position
-from service.query.sql.plan import TableReference
+from service.query.sql.plan import DIFFERENCES, TableReference
 from service.query.sql.schemas import CATALOG, INFORMATION_SCHEMA
-from service.query.sql.text import DIALECT, Edit, edit_of, quoted
+from service.query.sql.text import DIALECT, Edit, edit_of, edited, parsed, quoted, text_constant
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 _MOST_DATABASES = 3
@@ -73,6 +73,37 @@ def rename_tables(tree: exp.Expr, tables: TablesBySelect) -> list[Edit]:
     for column in tree.find_all(exp.Column):
         edits += _requalify(column, aliases)
     return edits
+
+
+def with_databases(sql: str, names: Mapping[str, str]) -> str:
+    """Return a statement with other names of databases: before tables and their columns, and in calls of `diff`.
+
+    Args:
+        sql: the statement.
+        names: each name in lower case → the one in its place.
+
+    Raises:
+        QueryError: the text is no statement.
+    """
+    tree = parsed(sql)
+    tables = [node for node in tree.find_all(exp.Table) if node.db.casefold() in names]
+    known = {(node.db.casefold(), node.name.casefold()) for node in tables}
+    columns = (list(column.parts) for column in tree.find_all(exp.Column))
+    qualifiers = [node.args["db"] for node in tables]
+    qualifiers += [
+        parts[0]
+        for parts in columns
+        if len(parts) > 2 and (parts[0].name.casefold(), parts[1].name.casefold()) in known
+    ]
+    edits = [edit_of([part], quoted(names[part.name.casefold()])) for part in qualifiers]
+    calls = (call for call in tree.find_all(exp.Anonymous) if call.name.casefold() == DIFFERENCES)
+    edits += [
+        edit_of([argument], text_constant(names[argument.name.casefold()]))
+        for call in calls
+        for argument in call.expressions[:2]
+        if argument.name.casefold() in names
+    ]
+    return edited(sql, edits)
 
 
 def _call(node: exp.Table, name: str) -> None:

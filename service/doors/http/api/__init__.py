@@ -10,6 +10,7 @@ In reading order:
     databases.py  /api/databases: the catalog, and a key as people write it → queries
     changes.py    what each new checkpoint of a job changes, as Server-Sent Events or JSON lines
     jobs.py       /api/jobs: the databases by their jobs, savepoints that Flink takes; /api/flink
+    rules.py      /api/rules: what the rules of the service say of each job, and how long they are silent
     savepoints.py /api/savepoints: a script → a new savepoint
     tasks.py      /api/xray, /api/diff, …: the use cases of `service.tasks`; /api/checks/jar: a restore in the job of a jar
     health.py     GET /healthz, /readyz, /metrics and /docs

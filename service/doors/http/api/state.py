@@ -18,6 +18,7 @@ from service.query.serving.starts import QueryStarts
 from service.tasks.follow.sharing import Followers
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.triggers import Triggers
+from service.tasks.time.test.serving import ServedRules
 from service.tasks.write.serving.compilation import Compilation
 
 
@@ -34,6 +35,7 @@ class ServiceState(Served):
         clusters: the clusters of Flink that it follows.
         triggers: the savepoints that clients have Flink take.
         followers: those who follow jobs.
+        rules: the rules that it tests on each new checkpoint.
     """
 
     roots: tuple[str, ...]
@@ -44,6 +46,7 @@ class ServiceState(Served):
     clusters: Clusters
     triggers: Triggers
     followers: Followers
+    rules: ServedRules
 
 
 async def _service_state(request: Request) -> ServiceState:

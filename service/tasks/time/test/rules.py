@@ -22,6 +22,7 @@ In TOML each rule is a table:
     operator = "agg*"                  # with {table} in the query: each state of these operators,
     state = "count*"                   # of these names,
     states = "has_ttl"                 # that meet this condition on StateMeta
+    job = "prod__*"                    # only for jobs of these names
 
 In SQL comments behind `-- rule:` say the same; `params` and `expect` are values of TOML, the others plain text:
 
@@ -140,6 +141,7 @@ class Rule:
         params: values of its parameters.
         operator, state: patterns of the names of operators and states, as in a shell, for a rule that is tested for each state.
         states: a condition of SQL on `StateMeta` that these states meet.
+        job: a pattern of the names of jobs.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Rule:
     operator: str = "*"
     state: str = "*"
     states: str = "TRUE"
+    job: str = "*"
 
     @property
     def is_for_each_state(self) -> bool:
@@ -161,6 +164,10 @@ class Rule:
     def expectation(self) -> str:
         """The answer that is expected, for people."""
         return "no row" if self.bounds is None else f"one value, {self.bounds}"
+
+    def is_for(self, job: str) -> bool:
+        """Return whether it is tested for the job of this name."""
+        return fnmatchcase(job, self.job)
 
     def chooses(self, names: tuple[str | None, ...], state: str) -> bool:
         """Return whether it is tested for a state.
@@ -404,6 +411,7 @@ def _rule(table: Mapping[str, Any], where: str) -> Rule:
         operator=_text(table, "operator", where, "*"),
         state=_text(table, "state", where, "*"),
         states=_text(table, "states", where, "TRUE"),
+        job=_text(table, "job", where, "*"),
     )
 
 
@@ -458,7 +466,7 @@ def _is_ordered(bounds: Bounds) -> bool:
 
 # In SQL these are values of TOML, and the others plain text.
 _VALUES = ("expect", "params")
-_KEYS = ("name", "sql", "severity", "description", "expect", "params", "operator", "state", "states")
+_KEYS = ("name", "sql", "severity", "description", "expect", "params", "operator", "state", "states", "job")
 
 
 def standard_text() -> str:

@@ -300,6 +300,9 @@ class Runner:
 
     def _results(self, rule: Rule, subject: Subject) -> Iterator[RuleResult]:
         """Yield the result of a rule, one for each state that it chooses."""
+        if not rule.is_for(subject.job):
+            yield RuleResult(rule=rule, status=Status.SKIPPED, message=_OTHER_JOBS)
+            return
         if not rule.is_for_each_state:
             yield self._result(rule, subject, None)
             return
@@ -427,5 +430,6 @@ def _failed(rule: Rule, error: QueryError, table: str, started: float) -> RuleRe
 
 # No rule is at fault: the caller is gone, or the service has no room.
 _OF_THE_RUN = (QueryCancelledError, ServiceEndingError, TooManyQueriesError)
+_OTHER_JOBS = "it is for other jobs"
 _NO_STATE = "the savepoint has no state that it chooses"
 _DELETED = "it was deleted while it was tested"

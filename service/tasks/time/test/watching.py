@@ -37,9 +37,13 @@ class Watch:
 
     Args:
         catalog: the savepoints.
+
+    Attributes:
+        jobs: the names of the jobs at the last look.
     """
 
     def __init__(self, catalog: Catalog) -> None:
+        self.jobs: frozenset[str] = frozenset()
         self._catalog = catalog
         self._seen: set[tuple[str, int]] = set()
         self._is_first = True
@@ -54,7 +58,8 @@ class Watch:
             self._catalog.refresh()
         found: list[Subject] = []
         known: set[tuple[str, int]] = set()
-        for job in self._catalog.jobs():
+        jobs = self._catalog.jobs()
+        for job in jobs:
             versions = [_version(database) for database in job.databases]
             known |= set(versions)
             count = 1 if self._is_first else len(versions)
@@ -65,6 +70,7 @@ class Watch:
             ]
         # What is gone needs not be remembered.
         self._seen = known
+        self.jobs = frozenset(job.name for job in jobs)
         self._is_first = False
         return found
 
@@ -142,12 +148,13 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Return no request."""
 
 
-def webhook_of(url: str, headers_file: str | None) -> Webhook:
+def webhook_of(url: str, headers_file: str | None, option: str = "--webhook") -> Webhook:
     """Return the webhook of a URL.
 
     Args:
         url: as the user gave it.
         headers_file: a file of headers, one a line, which go to another machine only by TLS; None for none.
+        option: where the user gave it, for errors.
 
     Raises:
         InvalidRequestError: the URL or the file is none that can be used.
@@ -156,16 +163,16 @@ def webhook_of(url: str, headers_file: str | None) -> Webhook:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise InvalidRequestError(f"--webhook: expected a URL, found another text: {error}") from error
+        raise InvalidRequestError(f"{option}: expected a URL, found another text: {error}") from error
     if parts.scheme not in ("https", "http") or not host or parts.username is not None:
         raise InvalidRequestError(
-            "--webhook: expected https://HOST/PATH without a user, found another text",
+            f"{option}: expected https://HOST/PATH without a user, found another text",
             hint="a file of headers holds secrets",
         )
     if parts.scheme == "http" and headers_file is not None and host not in _LOCAL:
-        raise InvalidRequestError("--webhook: expected https for headers that may be secrets, found http")
+        raise InvalidRequestError(f"{option}: expected https for headers that may be secrets, found http")
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise InvalidRequestError("--webhook: expected a URL of printable ASCII, found other characters")
+        raise InvalidRequestError(f"{option}: expected a URL of printable ASCII, found other characters")
     return Webhook(url=url, headers={} if headers_file is None else _headers(headers_file))
 
 

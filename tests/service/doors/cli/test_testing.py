@@ -373,6 +373,14 @@ def test_a_broken_checkpoint_before_it_is_left_out_and_named(
 
 
 @pytest.mark.slow
+def test_a_rule_is_tested_for_the_jobs_that_it_names(check: _Command, tmp_path: Path) -> None:
+    rules = [f"-- rule: {name}\n-- job: {name}\nSELECT 1 WHERE FALSE\n" for name in ("can*", "prod__*")]
+    (tmp_path / "r.sql").write_text("".join(rules))
+
+    assert statuses(check.json(tmp_path / "r.sql", WORDCOUNT)) == {"can*": "passed", "prod__*": "skipped"}
+
+
+@pytest.mark.slow
 def test_previous_is_never_the_savepoint_itself(rules: Path, check: _Command, tmp_path: Path) -> None:
     shutil.copytree(WORDCOUNT, tmp_path / "previous")
 

@@ -11,6 +11,7 @@ import pytest
 
 from service.base.errors import ForbiddenError, InvalidQueryError, QueryError
 from service.query.engines.duckdb.guard import check_statement
+from service.query.sql.names import with_databases
 from service.query.sql.plan import Plan, ReadStatement
 from service.query.sql.planner import plan
 from tests.service.query.sql.test_pruning import CASES, WITHS
@@ -242,3 +243,16 @@ def test_columns_that_duckdb_reads_differently_are_duckdbs(native: Any) -> None:
     assert sorted(tuple(row.values()) for row in rows) == sorted(
         native.rows("SELECT upper(key), value FROM aggregate")
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT Previous.t.v.f0 FROM PREVIOUS.t -- x", 'SELECT "p-1".t.v.f0 FROM "p-1".t -- x'),
+        ("FROM diff('previous', 'b', 'previous')", "FROM diff('p-1', 'b', 'previous')"),
+        ("SELECT previous.v.f0 FROM previous.t AS previous", 'SELECT previous.v.f0 FROM "p-1".t AS previous'),
+        ("WITH previous AS (SELECT 'previous') FROM previous", None),
+    ],
+)
+def test_other_names_of_databases_stand_where_they_are_databases(sql: str, expected: str | None) -> None:
+    assert with_databases(sql, {"previous": "p-1"}) == (expected or sql)

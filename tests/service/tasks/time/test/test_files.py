@@ -37,6 +37,7 @@ expect = { min = 1, max = 2.5 }
 operator = "agg*"
 state = "count"
 states = "has_ttl"
+job = "prod__*"
 """
 SQL = """-- Rules of the team.
 
@@ -54,18 +55,26 @@ WHERE value < $least;
 -- operator: agg*
 -- state: count
 -- states: has_ttl
+-- job: prod__*
 SELECT count(*) FROM {table}
 """
 MEANT = [
-    ("no negative counts", Severity.WARNING, "Counts only grow.", None, {"least": 0}, "*", "*", "TRUE"),
-    ("few keys", Severity.ERROR, "", Bounds(least=1, most=2.5), {}, "agg*", "count", "has_ttl"),
+    (
+        "no negative counts",
+        Severity.WARNING,
+        "Counts only grow.",
+        None,
+        {"least": 0},
+        *("*", "*", "TRUE", "*"),
+    ),
+    ("few keys", Severity.ERROR, "", Bounds(least=1, most=2.5), {}, *("agg*", "count", "has_ttl", "prod__*")),
 ]
 
 
 def _facts(rule: Rule) -> tuple[object, ...]:
     return (
         *(rule.name, rule.severity, rule.description, rule.bounds, rule.params),
-        *(rule.operator, rule.state, rule.states),
+        *(rule.operator, rule.state, rule.states, rule.job),
     )
 
 

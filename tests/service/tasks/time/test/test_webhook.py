@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ from service.base.errors import InvalidRequestError
 from service.tasks.time.test.rules import Rule, Severity
 from service.tasks.time.test.running import RuleResult, SavepointResult, Status
 from service.tasks.time.test.watching import Notices, WebhookError, webhook_of
+from tests.support.receiving import Receiver
 
 RULE = Rule(name="none", sql="SELECT 1")
 FINE = SavepointResult(
@@ -25,47 +23,12 @@ FINE = SavepointResult(
 BAD = replace(FINE, name="chk-2", results=(RuleResult(rule=RULE, status=Status.VIOLATED),))
 
 
-class _Server:
-    """A server that answers with some statuses, one after another, then always with the last one."""
-
-    def __init__(self, statuses: list[int]) -> None:
-        self.requests: list[tuple[str, dict[str, str], Any]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.requests.append((self.path, dict(self.headers), body))
-                self.send_response(statuses.pop(0) if len(statuses) > 1 else statuses[0])
-                self.send_header("Location", f"http://127.0.0.1:{outer.port}/elsewhere")
-                self.end_headers()
-
-            do_GET = do_POST
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hook"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
 @pytest.fixture
 def serve() -> Iterator[Any]:
-    servers: list[_Server] = []
+    servers: list[Receiver] = []
 
-    def start(*statuses: int) -> _Server:
-        servers.append(_Server(list(statuses)))
+    def start(*statuses: int) -> Receiver:
+        servers.append(Receiver(list(statuses)))
         return servers[-1]
 
     yield start
