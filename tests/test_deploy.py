@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import configparser
+import json
 import re
 import shlex
 import tomllib
+from pathlib import Path
 
+import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from catalog import Catalog, Root
+from service.base.settings import Settings
 from service.cli import parser_of
+from service.doors.app import create_app
+from service.doors.cli.serve import write_savepoints
 from tests.support.paths import PROJECT
+from tests.support.serving import listening
 
 yaml = pytest.importorskip("yaml")
 
@@ -121,3 +130,69 @@ def test_the_changelog_has_a_section_of_what_is_unreleased() -> None:
 
     assert headings[0] == "[Unreleased]"
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in headings[1:])
+
+
+# ---- Prometheus and Grafana ----
+
+DEPLOY = PROJECT / "docs" / "deploy"
+METRIC = re.compile(r"\b(?:savepointdb|process)_[a-z_]+")
+
+
+def expressions() -> list[str]:
+    """The queries of the alerts and of the dashboard."""
+    alerts = yaml.safe_load((DEPLOY / "alerts.yml").read_text())
+    board = json.loads((DEPLOY / "grafana.json").read_text())
+    return [
+        *(rule["expr"] for group in alerts["groups"] for rule in group["rules"]),
+        *(target["expr"] for panel in board["panels"] for target in panel["targets"]),
+        *(str(one["query"]) for one in board["templating"]["list"]),
+    ]
+
+
+def test_alerts_and_the_dashboard_name_metrics_of_the_service(tmp_path: Path) -> None:
+    write_savepoints(tmp_path / "demo")
+    (tmp_path / "rules.sql").write_text("-- rule: none\nSELECT 1")
+    catalog = Catalog([Root(path=str(tmp_path / "demo" / "orders"))])
+    settings = Settings.of(rules=str(tmp_path / "rules.sql"), flink="http://127.0.0.1:1")
+    with listening(create_app(settings, catalog), starts=False) as address:
+        text = httpx.get(f"{address}/metrics").text
+    families = list(text_string_to_metric_families(text))
+    # A histogram has no sample before its first query.
+    known = {sample.name for family in families for sample in family.samples}
+    known |= {f"{family.name}_bucket" for family in families if family.type == "histogram"}
+    known |= {f"{family.name}_total" for family in families if family.type == "counter"}
+    known |= {family.name for family in families if family.type == "gauge"}
+    named = {name for text in expressions() for name in METRIC.findall(text)}
+
+    assert len(named) > 10
+    assert named - known == set()
+
+
+def test_the_rules_of_alerts_are_those_of_prometheus() -> None:
+    groups = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    assert {key for rule in rules for key in rule} <= {"alert", "expr", "for", "labels", "annotations"}
+    assert all(rule["labels"]["severity"] in ("page", "ticket") for rule in rules)
+
+
+def test_the_codes_of_alerts_are_codes_of_errors() -> None:
+    (codes,) = re.findall(r'code=~"([A-Z_|]+)"', "".join(expressions()))
+    known = (PROJECT / "service" / "base" / "errors.py").read_text()
+
+    assert [code for code in codes.split("|") if not re.search(rf'"{code}"', known)] == []
+
+
+def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
+    panels = json.loads((DEPLOY / "grafana.json").read_text())["panels"]
+    cells = [
+        (x, y)
+        for at in (panel["gridPos"] for panel in panels)
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
