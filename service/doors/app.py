@@ -119,7 +119,9 @@ def create_app(
         queries=all_queries,
         roots=tuple(roots),
         starts=starts,
-        metrics=Metrics(all_queries, writes, all_checks, catalog, clusters, all_triggers, served_rules),
+        metrics=Metrics(
+            all_queries, writes, all_checks, catalog, clusters, all_triggers, served_rules, followers
+        ),
         workers=workers,
         writes=writes,
         checks=all_checks,

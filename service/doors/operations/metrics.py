@@ -20,6 +20,7 @@
 | savepointdb_flink_jobs | gauge | cluster, state |
 | savepointdb_savepoints_total | counter | format, code (of the error); savepoints that clients asked for |
 | savepointdb_savepoints_open | gauge | |
+| savepointdb_followers | gauge | ; clients that follow a job |
 | savepointdb_rule_firing | gauge | job, rule; 1 if it is violated |
 | savepointdb_rule_error | gauge | job, rule; 1 if it cannot be tested |
 | process_* | several | ; numbers of the operating system for the serving process |
@@ -45,6 +46,7 @@ from service.query.running.run import QueryState
 from service.query.serving.query import Query, QueryRecord
 from service.query.serving.registry import Queries
 from service.tasks.check.registry import Checks
+from service.tasks.follow.sharing import Followers
 from service.tasks.jobs.answers import STATES
 from service.tasks.jobs.clusters import Clusters
 from service.tasks.jobs.triggers import SavepointRecord, Triggers
@@ -68,6 +70,7 @@ class Metrics:
         clusters: clusters of Flink that it follows.
         triggers: savepoints that its clients ask for.
         rules: rules that it tests on each new checkpoint.
+        followers: those who follow jobs.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Metrics:
         clusters: Clusters,
         triggers: Triggers,
         rules: ServedRules,
+        followers: Followers,
     ) -> None:
         self._queries = queries
         self._writes = writes
@@ -87,6 +91,7 @@ class Metrics:
         self._clusters = clusters
         self._triggers = triggers
         self._rules = rules
+        self._followers = followers
         # Not the global registry: two applications in one process, as in tests, would collide.
         self._registry = CollectorRegistry()
         counter = partial(Counter, registry=self._registry)
@@ -156,6 +161,7 @@ class Metrics:
             ),
             ("checks_open", "checks that run or wait", self._checks.open),
             ("savepoints_open", "savepoints that clients wait for", self._triggers.open),
+            ("followers", "clients that follow a job", self._followers.count),
             ("databases", "savepoints that are served", len(self._catalog.databases)),
         ):
             yield GaugeMetricFamily(f"savepointdb_{name}", meaning, value)
