@@ -75,7 +75,7 @@ def create_app(
     compilation = Compilation()
     clusters = Clusters(settings, catalog, roots)
     all_triggers = Triggers(settings, clusters, catalog)
-    followers = Followers(catalog, lambda: all_queries.is_ending)
+    followers = Followers(catalog, all_queries.spool, lambda: all_queries.is_ending)
     served_rules = ServedRules(settings, catalog, all_queries.start)
     saved_queries = SavedQueries(settings.queries.saved_queries, is_writable=settings.queries.save_queries)
 

@@ -10,9 +10,10 @@ twice in one and once in the other is added or removed once.
 from __future__ import annotations
 
 import os
-import tempfile
+import sys
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from catalog.differences.splits import JoinedRows, Role, compared_columns
 from readers import KEY_GROUP, sql_type
 from service.base.errors import LimitExceededError, SavepointError, TableNotFoundError
 from service.query.encode.formats import Column, decoded, decoded_schema, plain, plain_type
+from service.query.serving.results import Spool
 from service.query.sql.plan import DIFFERENCES, QUERY_WORDS
 from service.query.sql.text import text_constant
 from service.tasks.follow.steps import Step
@@ -52,8 +54,7 @@ class Changes:
         columns: names and SQL types.
         schema: of the rows.
         batches: the rows; read now.
-        folder: of the file that takes what is more than a megabyte; the system's temporary directory if empty.
-        max_bytes: most bytes of the file.
+        spool: has the room for the file that takes what is more than a megabyte.
 
     Attributes:
         columns: names and SQL types.
@@ -62,7 +63,7 @@ class Changes:
         size_bytes: about how many bytes they take, in memory or in the file.
 
     Raises:
-        LimitExceededError: they are more than the file may have.
+        LimitExceededError: there is no room for them.
     """
 
     def __init__(
@@ -70,8 +71,7 @@ class Changes:
         columns: Sequence[Column],
         schema: pa.Schema,
         batches: Iterable[pa.RecordBatch],
-        folder: str,
-        max_bytes: int,
+        spool: Spool,
     ) -> None:
         self.columns = tuple(columns)
         # Each row may refer to one long value, which the size of a batch hides.
@@ -79,6 +79,7 @@ class Changes:
         self.row_count = self.size_bytes = 0
         self._kept: list[pa.RecordBatch] = []
         self._extents: list[_Extent] = []
+        self._spool = spool
         self._file: int | None = None
         for batch in map(decoded, batches):
             if not batch.num_rows:
@@ -88,7 +89,7 @@ class Changes:
                 self._kept.append(batch)
                 self.size_bytes += batch.nbytes
             else:
-                self._write(batch, folder, max_bytes)
+                self._write(batch)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, batch by batch."""
@@ -98,44 +99,52 @@ class Changes:
             content = os.pread(self._file, extent.length, extent.offset)
             yield pa.ipc.open_stream(pa.py_buffer(content)).read_next_batch()
 
-    def _write(self, batch: pa.RecordBatch, folder: str, max_bytes: int) -> None:
+    def _write(self, batch: pa.RecordBatch) -> None:
         if self._file is None:
-            with tempfile.TemporaryFile(buffering=0, dir=folder or None, prefix="savepointdb-") as file:
+            with self._spool.opened() as file:
                 self._file = os.dup(file.fileno())
-            weakref.finalize(self, os.close, self._file)
+            weakref.finalize(self, _drop, self._file, self._extents, self._spool)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         content = memoryview(sink.getvalue())
         last = self._extents[-1] if self._extents else _Extent(0, 0)
         extent = _Extent(last.offset + last.length, len(content))
-        if extent.offset + extent.length > max_bytes:
+        if not self._spool.take(extent.length):
             raise LimitExceededError(
-                f"expected changes of one checkpoint of at most {max_bytes:,} bytes, found more",
-                hint="follow a SELECT with fewer columns or rows, or set more spool_bytes",
+                f"expected room on the disk for the changes of a checkpoint, found none for {self.size_bytes + extent.length:,} bytes",
+                hint="follow a SELECT with fewer columns or rows, or set more spool_total_bytes",
             )
+        self._extents.append(extent)
         written = 0
         while written < len(content):
             written += os.pwrite(self._file, content[written:], extent.offset + written)
-        self._extents.append(extent)
         self.size_bytes += len(content)
 
 
-def changes_of(what: str, step: Step, context: Context) -> Changes:
+def _drop(file: int, extents: Sequence[_Extent], spool: Spool) -> None:
+    os.close(file)
+    spool.give_back(sum(extent.length for extent in extents))
+
+
+def changes_of(what: str, step: Step, context: Context, spool: Spool | None = None) -> Changes:
     """Return the rows of a step.
 
     Args:
         what: a table, or a SELECT.
         step: the checkpoints.
         context: runs the statements, with the grants and limits of the caller.
+        spool: has the room for rows; None for one without a limit.
 
     Raises:
         SavepointError: a checkpoint cannot be read, or is another one meanwhile.
         QueryError: a statement means nothing, is not allowed, or fails.
     """
-    limits, folder = context.settings.queries, context.settings.storage.temp_directory
     columns, schema, batches = (_of_statement if is_statement(what) else _of_table)(what, step, context)
-    found = Changes(columns, schema, batches, folder, limits.spool_bytes)
+    # A query whose rows are not read to the end would go on.
+    with closing(batches):
+        room = spool or Spool(context.settings.storage.temp_directory, sys.maxsize)
+        found = Changes(columns, schema, batches, room)
     for one in (step.before, step.database):
         # A name may mean a checkpoint that was written anew under the same path.
         if one is not None and context.catalog.database(one.name).modified_ns != one.modified_ns:
@@ -143,9 +152,13 @@ def changes_of(what: str, step: Step, context: Context) -> Changes:
     return found
 
 
-_Rows = tuple[Sequence[Column], pa.Schema, Iterable[pa.RecordBatch]]
-# Of a table that is known of another checkpoint of the job.
-_NO_ROWS: _Rows = ((), pa.schema([]), ())
+_Rows = tuple[Sequence[Column], pa.Schema, Generator[pa.RecordBatch]]
+
+
+def _no_rows() -> _Rows:
+    """Return the rows of a table that is known of another checkpoint of the job."""
+    nothing: Sequence[pa.RecordBatch] = ()
+    return (), pa.schema([]), (batch for batch in nothing)
 
 
 def _of_table(table: str, step: Step, context: Context) -> _Rows:
@@ -154,10 +167,10 @@ def _of_table(table: str, step: Step, context: Context) -> _Rows:
     try:
         query = context.start(replace(context.asked, sql=f"SELECT * FROM {DIFFERENCES}({names})"))
     except TableNotFoundError:
-        return _NO_ROWS
+        return _no_rows()
     shown = [name for name in query.schema.names if name != KEY_GROUP]
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches() -> Generator[pa.RecordBatch]:
         with query:
             yield from (batch.select(shown) for batch in query.batches())
 
@@ -172,7 +185,7 @@ def _of_statement(sql: str, step: Step, context: Context) -> _Rows:
     ]
     known = [answer for answer in answers if answer is not None]
     if not known:
-        return _NO_ROWS
+        return _no_rows()
     schemas = [rows.schema for _, rows in known]
     types = {name: kind for types, _ in known for name, kind in types.items()}
     columns = compared_columns(schemas[0], schemas[-1], dict.fromkeys(types, Role.IDENTITY))
@@ -186,7 +199,7 @@ def _of_statement(sql: str, step: Step, context: Context) -> _Rows:
         else Column(one.name, sql_type(one.type))
         for one in columns.schema
     ]
-    return shown, columns.schema, joined.batches()
+    return shown, columns.schema, (batch for batch in joined.batches())
 
 
 def _answer(sql: str, database: Database, context: Context) -> tuple[dict[str, str], pa.Table] | None:

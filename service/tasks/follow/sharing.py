@@ -17,6 +17,7 @@ from anyio import CapacityLimiter, to_thread
 from catalog import Catalog, CatalogError
 from readers import ReaderError
 from service.base.errors import QueryError, ServiceEndingError, query_error_of
+from service.query.serving.results import Spool
 from service.tasks.follow.changes import Changes, changes_of, is_statement
 from service.tasks.follow.following import INTERVAL_S, CheckpointChanges, Follower, FollowRequest
 from service.tasks.follow.steps import Step
@@ -48,6 +49,7 @@ class Followers:
 
     Args:
         catalog: the checkpoints of all.
+        spool: has the room for rows on the disk.
         is_ending: whether the service takes no more queries.
 
     Attributes:
@@ -55,9 +57,10 @@ class Followers:
         diffs: how many were made so far.
     """
 
-    def __init__(self, catalog: Catalog, is_ending: Callable[[], bool]) -> None:
+    def __init__(self, catalog: Catalog, spool: Spool, is_ending: Callable[[], bool]) -> None:
         self.count = self.diffs = 0
         self._catalog = catalog
+        self._spool = spool
         self._is_ending = is_ending
         self._kept: OrderedDict[Hashable, asyncio.Task[Changes]] = OrderedDict()
         self._look: asyncio.Task[None] | None = None
@@ -137,7 +140,7 @@ class Followers:
     async def _read(self, what: str, step: Step, context: Context) -> Changes:
         if self._limiter is None:
             self._limiter = CapacityLimiter(_MOST_DIFFS)
-        return await to_thread.run_sync(changes_of, what, step, context, limiter=self._limiter)
+        return await to_thread.run_sync(changes_of, what, step, context, self._spool, limiter=self._limiter)
 
     def _forget(self, last: Hashable) -> None:
         """Drop the oldest rows while there are too many; their readers go on."""

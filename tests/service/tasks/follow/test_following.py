@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,9 +18,10 @@ from service.base.errors import InvalidRequestError, LimitExceededError, Savepoi
 from service.base.settings import Settings
 from service.query.engines.registry import open_engines
 from service.query.running.session import Session
-from service.tasks.follow.changes import is_statement
+from service.query.serving.results import Spool
+from service.tasks.follow.changes import changes_of, is_statement
 from service.tasks.follow.events import lines_of
-from service.tasks.follow.following import FollowRequest, follow
+from service.tasks.follow.following import Follower, FollowRequest, follow
 from service.tasks.task import Context
 from tests.support.changing import CHANGES, TABLE, make, make_job, numbered
 from tests.support.checkpoints import NOON
@@ -46,16 +48,19 @@ class Followed:
         self.session = Session(self.catalog, open_engines(self.settings), self.settings)
         self.warnings: list[str] = []
 
-    def events(
-        self, what: str = TABLE, wait: Wait = lambda _: None, **request: Any
-    ) -> Iterator[dict[str, Any]]:
-        context = Context(
+    def context(self) -> Context:
+        return Context(
             catalog=self.catalog,
             settings=self.settings,
             start=self.session.start,
             is_alone=True,
             warn=self.warnings.append,
         )
+
+    def events(
+        self, what: str = TABLE, wait: Wait = lambda _: None, **request: Any
+    ) -> Iterator[dict[str, Any]]:
+        context = self.context()
         given: dict[str, Any] = {"once": True, "job": "job", **request}
         asked = FollowRequest(what=what, **given)
         for found in follow(asked, context, interval_s=0.0, wait=wait):
@@ -292,15 +297,21 @@ def test_what_means_nothing_is_an_error_at_once(
         list(followed.events(**request_))
 
 
-def test_too_many_changes_are_an_error_and_no_part(job: Path) -> None:
-    found = Followed(job.parent, spool_bytes=1000)
-    with closing(found.session):
-        rows = list(
-            found.events(f"SELECT repeat(key, 1000) AS k FROM {TABLE} WHERE key = 'key_1'", since="snapshot")
-        )
-        assert len(rows) == 3
-        with pytest.raises(LimitExceededError, match="at most 1,000 bytes"):
-            list(found.events(f"SELECT repeat(key, 1000) AS k FROM {TABLE}", since="snapshot"))
+def test_changes_without_room_are_an_error_and_give_their_room_back(followed: Followed) -> None:
+    spool, context = Spool("", 3 << 20), followed.context()
+    step = Follower(FollowRequest(what=TABLE, job="job", since="snapshot"), context).next(followed.catalog)
+    assert step is not None
+    sql = f"SELECT key, repeat('x', 2000) AS k FROM {TABLE} LIMIT "
+
+    kept = changes_of(sql + "900", step, context, spool)
+    assert kept.row_count == 900
+    assert spool.size_bytes > 1 << 20
+    with pytest.raises(LimitExceededError, match="expected room on the disk"):
+        changes_of(sql.replace("2000", "9000") + "900", step, context, spool)
+    del kept
+    gc.collect()
+
+    assert spool.size_bytes == 0
 
 
 def test_changes_in_a_file_are_read_again_and_again(job: Path) -> None:
