@@ -30,27 +30,6 @@ def script_lines(shell: str, parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Option:
-    """An option of a command.
-
-    Attributes:
-        flags: such as `-h`, `--help`.
-        help: its first sentence.
-        value: what its value is called; empty if it has none.
-        choices: the values that it may have; empty for any.
-        is_path: True if its value is a file or a folder.
-        repeats: True if it may be repeated.
-    """
-
-    flags: tuple[str, ...]
-    help: str
-    value: str
-    choices: tuple[str, ...]
-    is_path: bool
-    repeats: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Command:
     """A command, or an action of one.
 
@@ -58,15 +37,15 @@ class _Command:
         words: its name, or its command and its name.
         help: what it does.
         options: its options.
-        choices: what its arguments may be; empty for anything.
+        choices: what its arguments may be, as words; empty for anything.
         is_path: True if its arguments may be files or folders.
         actions: its actions.
     """
 
     words: tuple[str, ...]
     help: str
-    options: tuple[_Option, ...]
-    choices: tuple[str, ...]
+    options: tuple[argparse.Action, ...]
+    choices: str
     is_path: bool
     actions: tuple[_Command, ...]
 
@@ -87,22 +66,16 @@ def _command(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> _Comman
     return _Command(
         words=words,
         help=_sentence(parser.description),
-        options=tuple(_option(one) for one in parser._actions if one.option_strings),
-        choices=tuple(str(choice) for one in places for choice in one.choices or ()),
+        options=tuple(one for one in parser._actions if one.option_strings),
+        choices=" ".join(filter(None, map(_choices, places))),
         is_path=any(map(takes_path, places)),
         actions=actions,
     )
 
 
-def _option(action: argparse.Action) -> _Option:
-    return _Option(
-        flags=tuple(action.option_strings),
-        help=_sentence(action.help),
-        value="" if action.nargs == 0 else str(action.metavar or action.dest.upper()),
-        choices=tuple(map(str, action.choices or ())),
-        is_path=takes_path(action),
-        repeats=isinstance(action, argparse._AppendAction),
-    )
+def _choices(action: argparse.Action) -> str:
+    """Return the values that an argument may have, as words; empty for any."""
+    return " ".join(map(str, action.choices or ()))
 
 
 def _sentence(text: str | None) -> str:
@@ -137,13 +110,13 @@ def _bash(commands: tuple[_Command, ...]) -> Iterator[str]:
         yield f'        "{" ".join(command.words)}{"" if len(command.words) > 1 else " "}")'
         yield "            case $prev in"
         for option in command.options:
-            if option.value:
-                yield f"                {'|'.join(option.flags)}) {_bash_value(option)} ;;"
+            if option.nargs != 0:
+                yield f"                {'|'.join(option.option_strings)}) {_bash_value(option)} ;;"
         yield "            esac"
-        yield f'            options="{" ".join(flag for option in command.options for flag in option.flags if flag[:2] == "--")}"'
-        words = (*command.choices, *(action.words[-1] for action in command.actions))
+        yield f'            options="{" ".join(flag for option in command.options for flag in option.option_strings if flag[:2] == "--")}"'
+        words = " ".join(action.words[-1] for action in command.actions) or command.choices
         if words:
-            yield f'            words="{" ".join(words)}"'
+            yield f'            words="{words}"'
         yield "            ;;"
     yield "    esac"
     yield "    if [[ $cur == -* ]]; then words=$options; fi"
@@ -153,11 +126,11 @@ def _bash(commands: tuple[_Command, ...]) -> Iterator[str]:
     yield f"complete -o bashdefault -o default -F _{_PROGRAM} {_PROGRAM}"
 
 
-def _bash_value(option: _Option) -> str:
+def _bash_value(option: argparse.Action) -> str:
     if option.choices:
-        return f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$cur")); return'
+        return f'COMPREPLY=($(compgen -W "{_choices(option)}" -- "$cur")); return'
     # Old versions of bash, such as that of macOS, have no compopt: they offer files.
-    return "return" if option.is_path else "compopt +o bashdefault +o default 2>/dev/null; return"
+    return "return" if takes_path(option) else "compopt +o bashdefault +o default 2>/dev/null; return"
 
 
 # ---- zsh ----
@@ -181,11 +154,12 @@ def _zsh_command(command: _Command) -> Iterator[str]:
     yield f"{_zsh_name(command)}() {{"
     yield "    _arguments -s \\"
     for option in command.options:
-        for flag in option.flags:
-            repeats = "*" if option.repeats else ""
-            yield f"        {_quoted(f'{repeats}{flag}[{_zsh_text(option.help)}]{_zsh_value(option)}')} \\"
+        repeats = "*" if isinstance(option, argparse._AppendAction) else ""
+        for flag in option.option_strings:
+            about = f"{repeats}{flag}[{_zsh_text(_sentence(option.help))}]{_zsh_value(option)}"
+            yield f"        {_quoted(about)} \\"
     if command.choices:
-        yield "        " + _quoted("1:argument:(" + " ".join(command.choices) + ")")
+        yield "        " + _quoted(f"1:argument:({command.choices})")
     else:
         yield "        " + _quoted("*:argument:" + ("_files" if command.is_path else ""))
     yield "}"
@@ -221,11 +195,11 @@ def _zsh_name(command: _Command) -> str:
     return "_".join(("", _PROGRAM, *command.words)).replace("-", "_")
 
 
-def _zsh_value(option: _Option) -> str:
-    if not option.value:
+def _zsh_value(option: argparse.Action) -> str:
+    if option.nargs == 0:
         return ""
-    kind = f"({' '.join(option.choices)})" if option.choices else "_files" if option.is_path else ""
-    return f":{_zsh_text(option.value)}:{kind}"
+    kind = f"({_choices(option)})" if option.choices else "_files" if takes_path(option) else ""
+    return f":{_zsh_text(str(option.metavar or option.dest.upper()))}:{kind}"
 
 
 def _zsh_text(text: str) -> str:
@@ -267,22 +241,23 @@ def _fish(commands: tuple[_Command, ...]) -> Iterator[str]:
             for action in one.actions:
                 yield f"{at} -a {action.words[-1]} -d {_fish_quoted(action.help)}"
             if one.choices:
-                yield f"{at} -a {_fish_quoted(' '.join(one.choices))}"
+                yield f"{at} -a {_fish_quoted(one.choices)}"
             if one.is_path:
                 yield f"{at} -F"
             for option in one.options:
                 flags = " ".join(
-                    f"-l {flag[2:]}" if flag[:2] == "--" else f"-s {flag[1:]}" for flag in option.flags
+                    f"-l {flag[2:]}" if flag[:2] == "--" else f"-s {flag[1:]}"
+                    for flag in option.option_strings
                 )
-                yield f"{at} {flags}{_fish_value(option)} -d {_fish_quoted(option.help)}"
+                yield f"{at} {flags}{_fish_value(option)} -d {_fish_quoted(_sentence(option.help))}"
 
 
-def _fish_value(option: _Option) -> str:
-    if not option.value:
+def _fish_value(option: argparse.Action) -> str:
+    if option.nargs == 0:
         return ""
     if option.choices:
-        return f" -x -a {_fish_quoted(' '.join(option.choices))}"
-    return " -r -F" if option.is_path else " -x"
+        return f" -x -a {_fish_quoted(_choices(option))}"
+    return " -r -F" if takes_path(option) else " -x"
 
 
 def _fish_quoted(text: str) -> str:

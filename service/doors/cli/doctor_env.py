@@ -97,7 +97,8 @@ def checks(
             yield _requirement(engine, requirement)
     yield _package("jwt", "pyjwt", MISSING, "tokens of identity providers: pip install 'savepointdb[oidc]'")
     yield _memory()
-    yield from _folders(settings)
+    yield _writable("temp directory", settings.storage.temp_directory or tempfile.gettempdir())
+    yield _writable("cache", str(cache_directory()))
     yield _compiled()
     yield _keys(settings)
     yield from _conflicts(roots)
@@ -134,11 +135,6 @@ def _memory() -> Check:
     total = machine.memory_bytes()
     found = f"{size_text(total)}, {machine.cores()} cores"
     return Check("memory", FINE if total >= _LEAST_MEMORY else WRONG, found)
-
-
-def _folders(settings: Settings) -> Iterator[Check]:
-    yield _writable("temp directory", settings.storage.temp_directory or tempfile.gettempdir())
-    yield _writable("cache", str(cache_directory()))
 
 
 def _compiled() -> Check:
@@ -195,9 +191,7 @@ def _root(root: Root, path_map: Mapping[str, str] | None, storage: StorageOption
     if not databases:
         yield Check("root", MISSING, f"{root.path}: no savepoint is there yet")
     elif faults:
-        yield Check(
-            name="root", state=WRONG, found=f"{root.path}: {len(faults)} of {count} cannot be read whole"
-        )
+        yield Check("root", WRONG, f"{root.path}: {len(faults)} of {count} cannot be read whole")
     else:
         yield Check("root", FINE, f"{root.path}: {count}, all files are there")
     for found in faults:
