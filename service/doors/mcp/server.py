@@ -102,15 +102,15 @@ def server_of(served: Served, calls: _Calls) -> Server[Any]:
         wanted = wanted_of("resources", context)
         cursor = None if params is None else params.cursor
         try:
-            page = await _while_wanted(lambda: listed_resources(wanted.call, cursor), wanted)
+            resources, following = await _while_wanted(lambda: listed_resources(wanted.call, cursor), wanted)
         except QueryError as error:
             raise _refusal(failure_of(error)) from error
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=name, description=meaning, mime_type=MEDIA_TYPE)
-                for uri, (name, meaning) in page.resources.items()
+                for uri, (name, meaning) in resources.items()
             ],
-            next_cursor=page.following,
+            next_cursor=following,
         )
 
     async def read(context: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:

@@ -175,25 +175,17 @@ TOOLS: Mapping[str, Tool] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourcePage:
-    """Some of the resources that a caller sees.
-
-    Attributes:
-        resources: addresses → names and descriptions.
-        following: where the next page begins; None if there is none.
-    """
-
-    resources: Mapping[str, tuple[str, str]]
-    following: str | None
-
-
-async def listed_resources(call: calls.Call, cursor: str | None) -> ResourcePage:
-    """Return the databases that the caller sees and that can be read, from a place on.
+async def listed_resources(
+    call: calls.Call, cursor: str | None
+) -> tuple[Mapping[str, tuple[str, str]], str | None]:
+    """Return some of the databases that the caller sees and that can be read, and where the next ones begin.
 
     Args:
         call: who asks.
-        cursor: `following` of the page before; None for the first one.
+        cursor: where to begin, as the page before says; None for the first one.
+
+    Returns:
+        Addresses → names and descriptions; and the cursor of the next page, None if there is none.
 
     Raises:
         InvalidRequestError: nothing begins there.
@@ -210,7 +202,7 @@ async def listed_resources(call: calls.Call, cursor: str | None) -> ResourcePage
         SCHEME + quote(name, safe=""): (name, _description(entry))
         for name, entry in zip(names[start:end], found[start:end], strict=True)
     }
-    return ResourcePage(resources=shown, following=names[end] if end < len(names) else None)
+    return shown, names[end] if end < len(names) else None
 
 
 async def read_resource(call: calls.Call, address: str) -> ToolResult:
