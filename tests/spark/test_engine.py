@@ -229,7 +229,7 @@ def test_a_cancel_before_spark_has_begun_ends_the_query(
     def cancelled(session: SparkSession, tables: Sequence[SparkTable]) -> None:
         execution.cancel(QueryCancelledError("at once"))
 
-    monkeypatch.setattr("service.query.engines.spark.engine.be_parallel", cancelled)
+    monkeypatch.setattr("service.query.engines.spark.executors.be_parallel", cancelled)
     with pytest.raises(QueryCancelledError, match="at once"):
         execution.open()
 
