@@ -22,7 +22,7 @@ from anyio import to_thread
 from service.base.errors import LimitExceededError, QueryError
 from service.doors.http.errors import error_body
 from service.query.encode import counted, json_rows, printable
-from service.query.encode.formats import Column
+from service.query.encode.formats import Column, slices
 from service.query.running.request import sendable
 from service.query.serving.query import Query, wait_until_ended, wait_until_ready
 
@@ -32,7 +32,6 @@ _LONGEST_SENTENCE = 2_000
 _WORDS = frozenset({"NULL", "null", "true", "false"})
 LONGEST_CELL, _SHORTEST_CELL = 1_000, 20
 # JSON text may be many times as long as its batch, so only a slice is text at a time.
-_SLICE_BYTES = 256 * 1024
 # The end of a short answer follows its first rows within this time.
 _END_BEHIND_ROWS_S = 0.02
 
@@ -231,6 +230,5 @@ def _collect(query: Query, sheet: Sheet) -> bool:
 
 def _texts(columns: Sequence[Column], batch: pa.RecordBatch) -> Iterator[str]:
     """Yield each row as the text of a JSON array."""
-    rows = max(1, _SLICE_BYTES * batch.num_rows // max(1, batch.nbytes))
-    for start in range(0, batch.num_rows, rows):
-        yield from json_rows(columns, batch.slice(start, rows))
+    for one in slices(batch):
+        yield from json_rows(columns, one)

@@ -80,6 +80,9 @@ _KEPT = (
 # The SQL type of columns that already hold JSON text.
 JSON_TEXT = "JSON TEXT"
 
+# JSON text may be many times as long as its batch, so only a slice is text at a time.
+_SLICE_BYTES = 256 * 1024
+_SLICE_CELLS = 512 * 1024
 _HUGE = frozenset({"HUGEINT", "UHUGEINT"})
 # Text of this length always fits into 64 bits, so only longer text is parsed.
 _SAFE_DIGITS = 18
@@ -140,6 +143,17 @@ def json_column(array: pa.Array, sql_type: str = "") -> pa.Array:
         return pc.fill_null(array, "null")
     text = _huge(array) if sql_type in _HUGE else json_text(_without_decimals(plain(array)))
     return pc.fill_null(text, "null")
+
+
+def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield slices of a batch whose text is short, so that little text is in memory at once."""
+    by_bytes = _SLICE_BYTES * batch.num_rows // max(1, batch.nbytes)
+    rows = max(1, min(by_bytes, _SLICE_CELLS // max(1, batch.num_columns)))
+    if 0 < batch.num_rows <= rows:
+        yield batch
+        return
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 def counted(count: int, noun: str) -> str:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from catalog.history import CHECKPOINT_AT, CHECKPOINT_ID, DATABASE
 from service.query.encode import FORMATS
-from service.query.encode.formats import Column
+from service.query.encode.formats import Column, slices
 from service.tasks.follow.following import CheckpointChanges
 
 _NAMES = {CHECKPOINT_ID: "checkpoint_id", CHECKPOINT_AT: "checkpoint_at"}
@@ -63,6 +63,7 @@ def rows_of(found: CheckpointChanges) -> Iterator[bytes]:
     ]
     batches = (
         pa.RecordBatch.from_arrays([batch.column(name) for name in shown], schema=schema)
-        for batch in found.batches()
+        for whole in found.batches()
+        for batch in slices(whole)
     )
     return FORMATS["jsonl"].write(columns, schema, batches)

@@ -29,15 +29,12 @@ from service.base.settings import Settings
 from service.doors.http.errors import FAILURES
 from service.doors.served import Served
 from service.query.encode import FORMATS, SPREADSHEET_CSV, Format, json_rows
-from service.query.encode.formats import Column
+from service.query.encode.formats import Column, slices
 from service.query.running.request import headers_of
 from service.query.serving.query import Query, cancelled_on_disconnect, wait_until_ended, wait_until_ready
 from service.query.serving.results import Extent, SpoolFile
 from service.query.sql.plan import ScanExplanation
 
-# JSON text may be many times as long as its batch, so only a slice is text at a time.
-_SLICE_BYTES = 256 * 1024
-_SLICE_CELLS = 512 * 1024
 _SEND_BYTES = 256 * 1024
 JSON = FORMATS["json"]
 _BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {
@@ -88,7 +85,7 @@ class AnswerBuffer:
         Raises:
             MemoryExceededError: there is no room on the disk.
         """
-        for rows_slice in _slices(batch):
+        for rows_slice in slices(batch):
             rows = json_rows(self.columns, rows_slice)
             text = ",".join(rows).encode()
             # One byte more: the comma between the rows.
@@ -135,17 +132,6 @@ class AnswerBuffer:
             if left < 0:
                 return rows[:number]
         return rows
-
-
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield slices of a batch whose text is short, so that little text is in memory at once."""
-    by_bytes = _SLICE_BYTES * batch.num_rows // max(1, batch.nbytes)
-    rows = max(1, min(by_bytes, _SLICE_CELLS // max(1, batch.num_columns)))
-    if 0 < batch.num_rows <= rows:
-        yield batch
-        return
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
 
 
 class BufferedAnswer(StreamingResponse):
