@@ -206,11 +206,19 @@ def follow(
             return
         if step is None or follower.failure is not None:
             wait(interval_s)
-        told = _looked(context, told)
+        told = look_again(context, told)
 
 
-def _looked(context: Context, told: str) -> str:
-    """Look at the folders again; warn, once, if they cannot be listed, which is no reason to stop."""
+def look_again(context: Context, told: str) -> str:
+    """Look at the folders again; warn, once, if they cannot be listed, which is no reason to stop.
+
+    Args:
+        context: the checkpoints.
+        told: the last warning.
+
+    Returns:
+        The warning of this look; empty if there is none.
+    """
     try:
         context.catalog.refresh()
     except (ReaderError, OSError) as error:

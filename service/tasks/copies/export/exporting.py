@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from time import monotonic
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, NoReturn
+
+import pyarrow as pa
 
 from catalog import Database, Job
-from readers import METADATA_FILE_NAME, Location, StorageOptions, absolute, given_location, load_machine
+from catalog.scan import ANYTHING, Predicate
+from readers import (
+    KEY_GROUP,
+    METADATA_FILE_NAME,
+    Location,
+    ReaderError,
+    StorageOptions,
+    ValueOutOfRangeError,
+    absolute,
+    given_location,
+    load_machine,
+)
 from service.base import machine
-from service.base.errors import ConflictError, InvalidRequestError
+from service.base.errors import ConflictError, InvalidRequestError, query_error_of
 from service.query.encode import counted, printable, size_text
 from service.query.engines.registry import local_engine
 from service.query.sql.plan import unread_files
@@ -36,6 +49,8 @@ from service.tasks.copies.export.manifest import ExportedSavepoint, ExportedTabl
 from service.tasks.copies.export.request import ExportRequest
 from service.tasks.copies.export.running import Executors, TableJob, Threads, Workers
 from service.tasks.copies.export.selection import ChosenTable, Selection, folder_name, selection_of
+from service.tasks.copies.export.unchanged import Unchanged, unchanged
+from service.tasks.follow.following import look_again
 from service.tasks.task import Context, Task
 from service.tasks.write.request import write_errors
 from writers import store_of
@@ -126,8 +141,13 @@ class Exported:
         yield self.title
 
 
-def run(request: ExportRequest, context: Context) -> Exported:
+def run(request: ExportRequest, context: Context, *, wait: Callable[[float], object] = sleep) -> Exported:
     """Export; what was finished before an error, or Ctrl-C, stays, and another run goes on from there.
+
+    Args:
+        request: the export.
+        context: the savepoints, and the engine that does the work.
+        wait: waits for so many seconds, where new checkpoints are followed.
 
     Raises:
         QueryError: something else is at the destination, it cannot be written to, or a value fits no type of the format.
@@ -147,6 +167,8 @@ def run(request: ExportRequest, context: Context) -> Exported:
         destination = destination_of(request.to, [database for database, _ in sources], context.storage)
         with destination.locked(), closing(_Export(request, context, destination)) as export:
             context.progress(export.progress)
+            if request.follow:
+                _follow(request, context, export, wait)
             exported = [export.one(*source, is_last=source is sources[-1]) for source in sources]
     for note in export.notes:
         context.warn(note)
@@ -156,6 +178,45 @@ def run(request: ExportRequest, context: Context) -> Exported:
         known=tuple(export.known),
         notes=tuple(export.notes),
     )
+
+
+def _follow(
+    request: ExportRequest, context: Context, export: _Export, wait: Callable[[float], object]
+) -> NoReturn:
+    """Export each checkpoint as it comes. One that cannot be read is left out: that of the next one is the whole state all the same.
+
+    Raises:
+        QueryError, CatalogError: as for `run`.
+    """
+    done: set[tuple[str, int]] = set()
+    failed: set[tuple[str, int]] = set()
+    told = ""
+    while True:
+        sources = _sources(request, context)
+        known = {(database.path, database.modified_ns) for database, _ in sources}
+        done, failed = done & known, failed & known
+        for database, namespace in sources:
+            version = database.path, database.modified_ns
+            if version in done:
+                continue
+            try:
+                savepoint = export.one(database, namespace, is_last=database is sources[-1][0])
+            except ValueOutOfRangeError:  # of the options, not of the savepoint
+                raise
+            except ReaderError as error:
+                # Once it may have gone away; twice it is there and cannot be read.
+                if version not in failed:
+                    failed.add(version)
+                    break
+                context.warn(f"{database.name} is left out: {query_error_of(error).message}")
+            else:
+                if savepoint is not None:
+                    context.note(printable(_line(savepoint)))
+            done.add(version)
+            for note in export.taken_notes():
+                context.warn(note)
+        wait(request.interval)
+        told = look_again(context, told)
 
 
 def _sources(request: ExportRequest, context: Context) -> list[tuple[Database, str]]:
@@ -181,6 +242,21 @@ def _sources(request: ExportRequest, context: Context) -> list[tuple[Database, s
         for database in reversed(job.databases)
         if one is None or database == one
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What an export goes on from.
+
+    Attributes:
+        last: the savepoint that was exported last into the same tables.
+        before: the same, to be read.
+        after: the savepoint that is exported.
+    """
+
+    last: ExportedSavepoint
+    before: Database
+    after: Database
 
 
 class _Export:
@@ -210,6 +286,11 @@ class _Export:
         """Release what the layout holds."""
         self._layout.close()
 
+    def taken_notes(self) -> list[str]:
+        """Return the notes so far, and forget them, and what was scanned: an export that follows has no end."""
+        notes, self.notes, self.known, self._scanned = self.notes, [], [], []
+        return notes
+
     def progress(self) -> str:
         """Return how far it is, as a line."""
         read = sum(job.scan.bytes_read for job in list(self._scanned))
@@ -230,7 +311,9 @@ class _Export:
         request, ledger = self._request, self._ledger
         facts = _facts_of(database, namespace)
         if ledger.is_whole(facts):
-            self._check_there(facts)
+            # Whoever follows for long has old snapshots, and their files, removed.
+            if not request.follow:
+                self._check_there(facts)
             self.known.append(facts.database)
             return None
         self._check_alone(facts)
@@ -245,7 +328,8 @@ class _Export:
             database, request.tables, allow_partial=request.allow_partial, may_lack=not is_last
         )
         conversions = {chosen.folder: self._conversion(facts, chosen) for chosen in selection.tables}
-        finished = ledger.begin(facts)
+        is_again = ledger.begun is not None
+        finished = ledger.begin(facts, may_drop=self._may_drop())
         whole = {
             chosen.folder: table
             for chosen in selection.tables
@@ -254,8 +338,11 @@ class _Export:
             and table.schema == columns_of(conversions[chosen.folder].schema)
             and self._layout.is_there(table)
         }
-        jobs = self._jobs(facts, selection, conversions, frozenset(whole))
-        with closing(self._workers(database).written(jobs)) as written:
+        workers = self._workers(database)
+        # An executor compares nothing, and this process may be too small to.
+        base = self._base_of(facts, database) if isinstance(workers, Threads) else None
+        jobs = self._jobs(facts, selection, conversions, frozenset(whole), base, is_again=is_again)
+        with closing(workers.written(jobs)) as written:
             for job in written:
                 table = self._finished(job)
                 ledger.finish(table)
@@ -263,7 +350,8 @@ class _Export:
                 self._done += 1
         ledger.commit()
         schemas = {folder: conversion.schema for folder, conversion in conversions.items()}
-        tables = self._layout.commit(facts, [whole[chosen.folder] for chosen in selection.tables], schemas)
+        ordered = [whole[chosen.folder] for chosen in selection.tables]
+        tables = self._layout.commit(facts, ordered, schemas, is_again=is_again)
         savepoint = replace(
             facts,
             exported_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -287,6 +375,9 @@ class _Export:
         selection: Selection,
         conversions: Mapping[str, Conversion],
         whole: frozenset[str],
+        base: _Base | None,
+        *,
+        is_again: bool,
     ) -> Iterator[TableJob]:
         destination, layout = self._destination, self._layout
         for chosen in selection.tables:
@@ -294,27 +385,30 @@ class _Export:
                 self._done += 1
                 continue
             folder, prefix = layout.folder(facts, chosen.folder), layout.prefix(facts)
-            for name in list(destination.names(folder)):
+            for name in list(destination.names(folder)) if is_again else ():
                 # A run that was killed has left them.
                 if name.rpartition("/")[2].removeprefix(HIDDEN).startswith(prefix):
                     destination.remove(name)
             conversion = conversions[chosen.folder]
             is_partitioned = self._request.partition_by in conversion.schema.names
+            kept = None if base is None else self._unchanged(base, chosen, conversion.schema)
             writer = PartWriter(
                 destination=destination,
                 folder=folder,
                 prefix=prefix,
                 conversion=conversion,
                 partition=layout.partition if is_partitioned else None,
+                key_groups=None if kept is None else kept.key_groups,
             )
-            scan = chosen.table.scan(allow_partial=self._request.allow_partial)
-            job = TableJob(chosen=chosen, scan=scan, writer=writer)
+            wanted = ANYTHING if kept is None else Predicate({KEY_GROUP: tuple(sorted(kept.key_groups))})
+            scan = chosen.table.scan(predicate=wanted, allow_partial=self._request.allow_partial)
+            job = TableJob(chosen=chosen, scan=scan, writer=writer, kept=() if kept is None else kept.files)
             self._scanned.append(job)
             yield job
 
     def _finished(self, job: TableJob) -> ExportedTable:
         chosen, parts = job.chosen, job.parts
-        files = tuple(file for part in parts for file in part.files)
+        files = (*job.kept, *(file for part in parts for file in part.files))
         if not files and self._layout.needs_files:
             files = (job.writer.write_empty(),)
         return ExportedTable(
@@ -330,13 +424,46 @@ class _Export:
             incomplete=tuple(map(asdict, unread_files(chosen.table.name, job.scan.incomplete))),
         )
 
+    def _base_of(self, facts: ExportedSavepoint, after: Database) -> _Base | None:
+        """Return what was exported last into the same tables; None if that is gone, or its files tell too little."""
+        request, last = self._request, self._ledger.manifest.last(facts.namespace)
+        if last is None or request.masks is not None or request.allow_partial:
+            return None
+        for database in self._context.catalog.known():
+            with suppress(ReaderError):
+                if absolute(database.path) == last.path and _identity_of(database) == last.identity:
+                    return _Base(last, database, after)
+        return None
+
+    def _unchanged(self, base: _Base, chosen: ChosenTable, schema: pa.Schema) -> Unchanged | None:
+        """Return what stays of a table; None if all of it is written."""
+        known = next((one for one in base.last.tables if one.folder == chosen.folder), None)
+        facts = chosen.table.name, columns_of(schema), chosen.status, chosen.note
+        if known is None or facts != (known.name, known.schema, known.decode_status, known.decode_note):
+            return None
+        if not self._layout.is_newest(base.last, chosen.folder):
+            return None
+        # It may be the one before that cannot be read; if it is the other one, its rows tell.
+        with suppress(ReaderError):
+            return unchanged(known, base.before, base.after, chosen.table)
+        return None
+
+    def _may_drop(self) -> bool:
+        """Return whether a savepoint that an earlier run has begun may be given up: where nobody waits for it, or it is gone."""
+        begun = self._ledger.begun
+        if begun is None or not self._request.has_history:
+            return False
+        known = {absolute(database.path) for database in self._context.catalog.known()}
+        return self._request.follow or begun.get("path") not in known
+
     def _workers(self, database: Database) -> Workers:
         """Return what reads and writes: this process, unless the request or the size of the savepoint says otherwise."""
         name = self._request.engine
         database.describe()
         engine = None if name == local_engine().name else self._context.worker(name, database.size_bytes or 0)
         if engine is None:
-            return Threads(self._context.settings.duckdb.threads or machine.cores())
+            count = self._context.settings.duckdb.threads or machine.cores()
+            return Threads(count, small=self._request.follow)
         return Executors(engine, database.reference)
 
     def _check_there(self, facts: ExportedSavepoint) -> None:

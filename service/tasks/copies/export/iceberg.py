@@ -1,7 +1,8 @@
 """Tables of Iceberg, by pyiceberg: a namespace for each job, a table for each state, a snapshot for each checkpoint.
 
-A snapshot replaces all files of the one before it, so a table as of a snapshot is the state as of that checkpoint. The data files are
-those of all formats, with the numbers of fields by which Iceberg knows columns.
+A snapshot has the files of its checkpoint and no others, so a table as of a snapshot is the state as of that checkpoint. Files whose
+rows the checkpoint before has, too, stay. The data files are those of all formats, with the numbers of fields by which Iceberg knows
+columns.
 
 | the type of a column has | the table |
 |---|---|
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.types import IcebergType
 
 _CATALOG = "savepointdb"
+# Each metadata file names all snapshots: all of them together would take more room than the data.
+_PROPERTIES = {"write.metadata.delete-after-commit.enabled": "true"}
 _FIELD_ID = b"PARQUET:field_id"
 _INSTALL = "python -m pip install 'savepointdb[iceberg]'"
 
@@ -85,6 +89,11 @@ class IcebergTables(HistoryLayout):
         found = self._snapshot_of(self._table(savepoint, folder), savepoint)
         return None if found is None else replace(self.described(folder), snapshot_id=found)
 
+    def is_newest(self, savepoint: ExportedSavepoint, folder: str) -> bool:
+        table = self._table(savepoint, folder)
+        current = None if table is None else table.current_snapshot()
+        return current is not None and self._is_of(current, savepoint)
+
     def others(self, savepoint: ExportedSavepoint, folders: set[str]) -> list[str]:
         with _asked():
             if not self._catalog.namespace_exists(savepoint.namespace):
@@ -100,33 +109,17 @@ class IcebergTables(HistoryLayout):
             properties = self.facts_of(savepoint)
             spec = transaction.table_metadata.spec()
             with transaction.update_snapshot(snapshot_properties=properties).overwrite() as snapshot:
+                files = {f"{self._location}/{file.path}": file for file in table.files}
                 if before is not None and before.current_snapshot() is not None:
                     for task in before.scan().plan_files():
-                        snapshot.delete_data_file(task.file)
-                for file in table.files:
-                    snapshot.append_data_file(self._data_file(file, spec))
+                        if files.pop(task.file.file_path, None) is None:
+                            snapshot.delete_data_file(task.file)
+                for path, file in files.items():
+                    snapshot.append_data_file(_data_file(path, file, spec))
             after = transaction.commit_transaction()
             current = after.current_snapshot()
         assert current is not None
         return replace(table, snapshot_id=current.snapshot_id)
-
-    def _data_file(self, file: ExportedFile, spec: PartitionSpec) -> DataFile:
-        """Return how a manifest of Iceberg names a file. It has no bounds of columns: Python has no dates beyond the year 9999."""
-        from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-        from pyiceberg.typedef import Record
-
-        return DataFile.from_args(
-            content=DataFileContent.DATA,
-            file_path=f"{self._location}/{file.path}",
-            file_format=FileFormat.PARQUET,
-            partition=Record() if spec.is_unpartitioned() else Record(file.key_group),
-            record_count=file.rows,
-            file_size_in_bytes=file.bytes,
-            sort_order_id=None,
-            spec_id=spec.spec_id,
-            equality_ids=None,
-            key_metadata=None,
-        )
 
     def _begun(
         self, savepoint: ExportedSavepoint, folder: str, wanted: pa.Schema | None
@@ -144,6 +137,7 @@ class IcebergTables(HistoryLayout):
             (savepoint.namespace, folder),
             wanted,
             location=f"{self._location}/{self.table_folder(savepoint, folder)}",
+            properties=_PROPERTIES,
         )
         if self._is_partitioned and KEY_GROUP in wanted.names:
             with created.update_spec() as partitions:
@@ -161,12 +155,33 @@ class IcebergTables(HistoryLayout):
 
     def _snapshot_of(self, table: Table | None, savepoint: ExportedSavepoint) -> int | None:
         """Return the id of the snapshot of a savepoint; None if there is none."""
-        wanted = self.identity_of(savepoint)
         for snapshot in table.snapshots() if table is not None else ():
-            summary = snapshot.summary
-            if summary is not None and wanted.items() <= summary.additional_properties.items():
+            if self._is_of(snapshot, savepoint):
                 return snapshot.snapshot_id
         return None
+
+    def _is_of(self, snapshot: Snapshot, savepoint: ExportedSavepoint) -> bool:
+        found = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        return self.identity_of(savepoint).items() <= found.items()
+
+
+def _data_file(path: str, file: ExportedFile, spec: PartitionSpec) -> DataFile:
+    """Return how a manifest of Iceberg names a file. It has no bounds of columns: Python has no dates beyond the year 9999."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=Record() if spec.is_unpartitioned() else Record(file.key_group),
+        record_count=file.rows,
+        file_size_in_bytes=file.bytes,
+        sort_order_id=None,
+        spec_id=spec.spec_id,
+        equality_ids=None,
+        key_metadata=None,
+    )
 
 
 def _opened(destination: Destination, catalog: str) -> Catalog:

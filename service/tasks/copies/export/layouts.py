@@ -5,8 +5,8 @@ ParquetFolders    a folder for each table, which appears when all of them are wh
 HistoryLayout     what formats have in common whose tables keep several checkpoints
 DeltaTables       tables of Delta, by deltalake: a table for each state, a version for each checkpoint
 
-A version of a table of Delta replaces all files of the one before it, so a table as of a version is the state as of that checkpoint;
-`DESCRIBE HISTORY` shows which. The data files are those of all formats.
+A version of a table of Delta has the files of its checkpoint and no others, so a table as of a version is the state as of that
+checkpoint; `DESCRIBE HISTORY` shows which. Files whose rows the checkpoint before has, too, stay. The data files are those of all formats.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from readers import KEY_GROUP
 from service.base.errors import EngineUnavailableError, QueryError
 from service.tasks.copies.export.files.conversion import Conversion, TypeRules
 from service.tasks.copies.export.files.destinations import Destination
+from service.tasks.copies.export.files.parts import ExportedFile
 from service.tasks.copies.export.manifest import UNFINISHED, ExportedSavepoint, ExportedTable
 from service.tasks.copies.export.selection import ChosenTable
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from deltalake.transaction import AddAction
+    from deltalake.transaction import AddAction, RemoveAction
 
 
 _STAGED = f"{UNFINISHED}/tables"
@@ -78,16 +79,26 @@ class Layout(ABC):
         """Return whether all files of a table are there that an earlier run has finished."""
         return self._destination.has_all({file.path: file.bytes for file in table.files})
 
+    def is_newest(self, savepoint: ExportedSavepoint, folder: str) -> bool:
+        """Return whether a table is now as it was committed for a savepoint: its files may stay."""
+        return False
+
     @abstractmethod
     def commit(
-        self, savepoint: ExportedSavepoint, tables: Sequence[ExportedTable], schemas: Mapping[str, pa.Schema]
+        self,
+        savepoint: ExportedSavepoint,
+        tables: Sequence[ExportedTable],
+        schemas: Mapping[str, pa.Schema],
+        *,
+        is_again: bool,
     ) -> list[ExportedTable]:
-        """Make all tables of a savepoint visible, those among them that already are; return them as the manifest names them.
+        """Make all tables of a savepoint visible; return them as the manifest names them.
 
         Args:
             savepoint: the savepoint.
             tables: its tables, of which all files are written.
             schemas: of their rows, by their folders.
+            is_again: whether an earlier run may have made some of them visible.
 
         Raises:
             QueryError: the destination fails, or another process writes to the same tables.
@@ -109,7 +120,12 @@ class ParquetFolders(Layout):
         return super().is_there(table) or super().is_there(self._visible(table))
 
     def commit(
-        self, savepoint: ExportedSavepoint, tables: Sequence[ExportedTable], schemas: Mapping[str, pa.Schema]
+        self,
+        savepoint: ExportedSavepoint,
+        tables: Sequence[ExportedTable],
+        schemas: Mapping[str, pa.Schema],
+        *,
+        is_again: bool,
     ) -> list[ExportedTable]:
         if not self._destination.moves:
             return list(tables)
@@ -157,7 +173,7 @@ class HistoryLayout(Layout):
     def commit_table(
         self, savepoint: ExportedSavepoint, table: ExportedTable, schema: pa.Schema | None
     ) -> ExportedTable:
-        """Make the files of a table its only ones; return it with the snapshot, or version, that this is.
+        """Make the files of a table its only ones, at once; return it with the snapshot, or version, that this is.
 
         Args:
             savepoint: the savepoint.
@@ -193,11 +209,16 @@ class HistoryLayout(Layout):
         return ExportedTable(name=folder, folder=folder, rows=0, schema=(), files=())
 
     def commit(
-        self, savepoint: ExportedSavepoint, tables: Sequence[ExportedTable], schemas: Mapping[str, pa.Schema]
+        self,
+        savepoint: ExportedSavepoint,
+        tables: Sequence[ExportedTable],
+        schemas: Mapping[str, pa.Schema],
+        *,
+        is_again: bool,
     ) -> list[ExportedTable]:
         done = []
         for table in tables:
-            known = self.known(savepoint, table.folder)
+            known = self.known(savepoint, table.folder) if is_again else None
             if known is None:
                 done.append(self.commit_table(savepoint, table, schemas[table.folder]))
             else:
@@ -205,7 +226,7 @@ class HistoryLayout(Layout):
         if self._is_complete:
             # A state that the job no longer has shows no rows of older checkpoints.
             for folder in self.others(savepoint, {table.folder for table in tables}):
-                if self.known(savepoint, folder) is None:
+                if not is_again or self.known(savepoint, folder) is None:
                     self.commit_table(savepoint, self.described(folder), None)
         return done
 
@@ -238,6 +259,8 @@ class DeltaTables(HistoryLayout):
                 f"expected deltalake, which writes tables of Delta, found it not installed: {_INSTALL}"
             ) from error
         self._delta = deltalake
+        # Nobody else makes tables meanwhile, and to list all files takes long.
+        self._folders: dict[str, set[str]] = {}
         self._storage = _storage_options(destination.s3_options())
 
     def known(self, savepoint: ExportedSavepoint, folder: str) -> ExportedTable | None:
@@ -251,8 +274,18 @@ class DeltaTables(HistoryLayout):
                     return replace(self.described(folder), version=int(commit["version"]))
         return None
 
+    def is_newest(self, savepoint: ExportedSavepoint, folder: str) -> bool:
+        table = self._table(savepoint, folder)
+        if table is None:
+            return False
+        with _asked():
+            return self.identity_of(savepoint).items() <= table.history(limit=1)[0].items()
+
     def others(self, savepoint: ExportedSavepoint, folders: set[str]) -> list[str]:
-        found = {name.partition("/")[0] for name in self._names(savepoint) if _LOG in name}
+        found = self._folders.get(savepoint.namespace)
+        if found is None:
+            found = {name.partition("/")[0] for name in self._names(savepoint) if _LOG in name}
+        self._folders[savepoint.namespace] = found | folders
         return sorted(found - folders)
 
     def commit_table(
@@ -268,7 +301,15 @@ class DeltaTables(HistoryLayout):
                 own = before.schema()
             is_partitioned = self._is_partitioned and KEY_GROUP in [field.name for field in own.fields]
             partitions = [KEY_GROUP] if is_partitioned else []
-            actions: list[Any] = list(self._actions(savepoint, table, is_partitioned=is_partitioned))
+            above = f"{self.table_folder(savepoint, table.folder)}/"
+            files = {file.path.removeprefix(above): file for file in table.files}
+            there = {} if before is None else _files_of(before)
+            kept = files.keys() & there.keys()
+            actions: list[Any] = [
+                _added(path, file, is_partitioned=is_partitioned)
+                for path, file in files.items()
+                if path not in kept
+            ]
             if before is None:
                 from deltalake.transaction import create_table_with_add_actions
 
@@ -281,6 +322,12 @@ class DeltaTables(HistoryLayout):
                     storage_options=self._storage,
                     commit_properties=properties,
                 )
+            elif kept:
+                # A path that is both removed and added would mean nothing.
+                actions += [removed for path, removed in there.items() if path not in kept]
+                before.create_write_transaction(
+                    actions, "append", own, partitions, commit_properties=properties
+                )
             else:
                 before.create_write_transaction(
                     actions, "overwrite", own, partitions, commit_properties=properties
@@ -288,22 +335,6 @@ class DeltaTables(HistoryLayout):
             after = self._table(savepoint, table.folder)
         assert after is not None
         return replace(table, version=after.version())
-
-    def _actions(
-        self, savepoint: ExportedSavepoint, table: ExportedTable, *, is_partitioned: bool
-    ) -> Iterator[AddAction]:
-        from deltalake.transaction import AddAction
-
-        above = f"{self.table_folder(savepoint, table.folder)}/"
-        for file in table.files:
-            yield AddAction(
-                path=file.path.removeprefix(above),
-                size=file.bytes,
-                partition_values={KEY_GROUP: str(file.key_group)} if is_partitioned else {},
-                modification_time=int(time.time() * 1000),
-                data_change=True,
-                stats=json.dumps({"numRecords": file.rows}),
-            )
 
     def _url(self, savepoint: ExportedSavepoint, folder: str) -> str:
         return f"{self._destination.url}/{self.table_folder(savepoint, folder)}"
@@ -320,6 +351,37 @@ class DeltaTables(HistoryLayout):
     def _names(self, savepoint: ExportedSavepoint) -> Iterator[str]:
         above = f"{savepoint.namespace}/"
         return (name.removeprefix(above) for name in self._destination.names(savepoint.namespace))
+
+
+def _added(path: str, file: ExportedFile, *, is_partitioned: bool) -> AddAction:
+    from deltalake.transaction import AddAction
+
+    return AddAction(
+        path=path,
+        size=file.bytes,
+        partition_values={KEY_GROUP: str(file.key_group)} if is_partitioned else {},
+        modification_time=int(time.time() * 1000),
+        data_change=True,
+        stats=json.dumps({"numRecords": file.rows}),
+    )
+
+
+def _files_of(table: DeltaTable) -> dict[str, RemoveAction]:
+    """Return the files of a table now, each with what removes it."""
+    from deltalake.transaction import RemoveAction
+
+    now = int(time.time() * 1000)
+    found = pa.table(table.get_add_actions()).to_pylist()
+    return {
+        file["path"]: RemoveAction(
+            path=file["path"],
+            data_change=True,
+            deletion_timestamp=now,
+            size=file["size_bytes"],
+            partition_values={name: str(value) for name, value in (file.get("partition") or {}).items()},
+        )
+        for file in found
+    }
 
 
 def _storage_options(arguments: Mapping[str, Any]) -> dict[str, str]:

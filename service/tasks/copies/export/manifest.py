@@ -84,7 +84,7 @@ class ExportedTable:
         for file in found["files"]:
             _check(file, path=str, rows=int, bytes=int)
         columns = tuple((column["name"], column["type"]) for column in found["schema"])
-        files = tuple(ExportedFile(**file) for file in found["files"])
+        files = tuple(map(ExportedFile.of, found["files"]))
         lists = {"schema": columns, "files": files, "incomplete": tuple(found["incomplete"])}
         return cls(**{**found, **lists})
 
@@ -144,7 +144,7 @@ class Manifest:
 
     Attributes:
         format: of its tables.
-        savepointdb: the version of the program that has written it.
+        savepointdb: the version of the program that has written it last.
         options: of the request.
         savepoints: in the order in which they were exported.
     """
@@ -154,10 +154,23 @@ class Manifest:
     options: Mapping[str, Any] = field(default_factory=dict)
     savepoints: tuple[ExportedSavepoint, ...] = ()
 
-    def with_savepoint(self, savepoint: ExportedSavepoint) -> Manifest:
-        """Return the manifest with one more savepoint, or with another of the same identity in the place of that."""
-        others = tuple(one for one in self.savepoints if not one.is_same(savepoint))
-        return replace(self, savepoints=(*others, savepoint))
+    def with_savepoint(self, savepoint: ExportedSavepoint, most: int | None) -> Manifest:
+        """Return the manifest with one more savepoint, written by this version.
+
+        Args:
+            savepoint: the savepoint; it takes the place of another of the same identity.
+            most: savepoints of its namespace that are kept, the last ones; None for all.
+        """
+        others = [one for one in self.savepoints if not one.is_same(savepoint)]
+        own = [one for one in others if one.namespace == savepoint.namespace]
+        dropped = [] if most is None else own[: max(0, len(own) - most + 1)]
+        others = [one for one in others if one not in dropped]
+        return replace(self, savepointdb=installed_version(), savepoints=(*others, savepoint))
+
+    def last(self, namespace: str) -> ExportedSavepoint | None:
+        """Return the last savepoint of a namespace, if this version has written it; None if there is none."""
+        own = [one for one in self.savepoints if one.namespace == namespace]
+        return own[-1] if own and self.savepointdb == installed_version() else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values that are JSON."""
@@ -215,6 +228,8 @@ _BEGUN = f"{UNFINISHED}/begun.json"
 _FINISHED = f"{UNFINISHED}/finished"
 _IS_WRITTEN = "is_written"
 _METADATA = "_metadata"
+# Savepoints in the manifest of an export that follows: it is written for each of them. The tables have all.
+_FOLLOWED = 100
 # What all savepoints of a table share.
 _SHARED_OPTIONS = ("partition_by", "nanoseconds")
 
@@ -235,6 +250,7 @@ class Ledger:
         self._destination = destination
         self._options = request.options
         self._format = request.format
+        self._most = _FOLLOWED if request.follow else None
         self._begun = self._read_begun()
         found = destination.read(MANIFEST)
         if found is None:
@@ -246,10 +262,23 @@ class Ledger:
             return
         self.manifest = Manifest.of(found, f"{destination.url}/{MANIFEST}")
         self._check_same(self.manifest, request)
+        if self._begun is not None and any(map(self._has_begun, self.manifest.savepoints)):
+            self._clear()
+
+    @property
+    def begun(self) -> Mapping[str, Any] | None:
+        """The path of the savepoint that an earlier run has begun, and more of it; None if there is none."""
+        return self._begun
 
     def is_whole(self, savepoint: ExportedSavepoint) -> bool:
         """Return whether a savepoint is in the manifest."""
-        return self._begun is None and any(one.is_same(savepoint) for one in self.manifest.savepoints)
+        return any(one.is_same(savepoint) for one in self.manifest.savepoints)
+
+    def _has_begun(self, savepoint: ExportedSavepoint) -> bool:
+        names = ("identity", "namespace")
+        return self._begun is not None and all(
+            self._begun.get(one) == getattr(savepoint, one) for one in names
+        )
 
     def later_than(self, savepoint: ExportedSavepoint) -> ExportedSavepoint | None:
         """Return a savepoint of the same tables that is later than one, by number and by time; None if there is none."""
@@ -262,8 +291,12 @@ class Ledger:
                     return one
         return None
 
-    def begin(self, savepoint: ExportedSavepoint) -> dict[str, ExportedTable]:
+    def begin(self, savepoint: ExportedSavepoint, *, may_drop: bool = False) -> dict[str, ExportedTable]:
         """Begin a savepoint, or go on with it; return the tables that are whole, by their folders.
+
+        Args:
+            savepoint: the savepoint.
+            may_drop: whether another one that has begun is given up; its tables that are visible stay so.
 
         Raises:
             ConflictError: another one has begun here.
@@ -282,7 +315,8 @@ class Ledger:
         differing = [
             name for name, value in facts.items() if name != "path" and self._begun.get(name) != value
         ]
-        if differing == ["options"] and self._may_begin_anew(self._begun):
+        drops = may_drop and differing and not {"format", "options"} & set(differing)
+        if drops or (differing == ["options"] and self._may_begin_anew(self._begun)):
             for name in list(self._destination.names(_FINISHED)):
                 self._destination.remove(name)
             self._put_begun(facts)
@@ -322,10 +356,12 @@ class Ledger:
         Raises:
             TargetError: the destination cannot be written to.
         """
-        self.manifest = self.manifest.with_savepoint(savepoint)
+        self.manifest = self.manifest.with_savepoint(savepoint, self._most)
         self._destination.put(MANIFEST, self.manifest.to_bytes())
-        for table in savepoint.tables:
-            self._destination.remove(_finished_name(table))
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove the notes of a savepoint that is in the manifest."""
         for name in list(self._destination.names(UNFINISHED)):
             if name != _BEGUN:
                 self._destination.remove(name)

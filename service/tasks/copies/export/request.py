@@ -64,6 +64,18 @@ class ExportRequest(TaskRequest):
     mask: str | None = file_option(
         "file of masks, as masks.toml: what stands in place of values", longest=4000
     )
+    follow: bool = option(
+        "wait for new checkpoints, and export each, until Ctrl-C: iceberg and delta. A checkpoint that cannot be read is left out.",
+        default=False,
+        only_cli=True,
+    )
+    interval: float = option(
+        "with --follow: seconds between two looks at the folder",
+        default=1.0,
+        metavar="SECONDS",
+        at_least=0.01,
+        only_cli=True,
+    )
     allow_partial: bool = option(
         "leave out the rows of files that cannot be read, and list the files; otherwise the export fails",
         default=False,
@@ -83,6 +95,10 @@ class ExportRequest(TaskRequest):
             )
         if self.namespace and self.format == PARQUET:
             raise InvalidRequestError(f"namespace: expected one only with iceberg or delta, found {PARQUET}")
+        if self.follow and self.format == PARQUET:
+            raise InvalidRequestError(f"follow: expected it only with iceberg or delta, found {PARQUET}")
+        if self.follow and self.database is not None:
+            raise InvalidRequestError(f"follow: expected all checkpoints, found only {self.database}")
 
     @property
     def has_history(self) -> bool:

@@ -17,7 +17,7 @@ from catalog.references import SavepointReference
 from readers import ReaderError
 from service.base.errors import QueryError
 from service.query.engines.engine import Engine
-from service.tasks.copies.export.files.parts import PartWork, PartWriter, WrittenPart, parts_of
+from service.tasks.copies.export.files.parts import ExportedFile, PartWork, PartWriter, WrittenPart, parts_of
 from service.tasks.copies.export.selection import ChosenTable
 from writers import parcel_of, result_of
 
@@ -35,12 +35,14 @@ class TableJob:
         scan: of all its rows.
         writer: writes its parts.
         written: the parts that are whole, by their numbers.
+        kept: the files of the checkpoint before that the table goes on with.
     """
 
     chosen: ChosenTable
     scan: Scan
     writer: PartWriter
     written: dict[int, WrittenPart] = field(default_factory=dict)
+    kept: tuple[ExportedFile, ...] = ()
 
     @property
     def parts(self) -> list[WrittenPart]:
@@ -71,10 +73,11 @@ class Threads(Workers):
 
     Args:
         count: of threads.
+        small: True for parts that are as small as they may be.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self, count: int, *, small: bool = False) -> None:
+        self._count, self._small = count, small
         self._has_stopped = threading.Event()
         self._under_way: dict[Future[WrittenPart], tuple[TableJob, int]] = {}
         self._left: dict[int, int] = {}
@@ -96,7 +99,7 @@ class Threads(Workers):
 
     def _begun(self, pool: ThreadPoolExecutor, job: TableJob) -> Iterator[TableJob]:
         """Begin a table as soon as there are threads for it; yield the tables that are whole meanwhile."""
-        parts = parts_of(job.scan, self._count)
+        parts = parts_of(job.scan, self._count, small=self._small)
         self._left[id(job)] = len(parts)
         if not parts:
             yield job

@@ -6,10 +6,11 @@ A part is a task of a thread here, or of an executor of Spark. What it holds of 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
@@ -24,6 +25,8 @@ from service.tasks.copies.export.files.destinations import Destination
 _GROUP_BYTES = 32 << 20
 _LARGEST_PART_BYTES = 256 << 20
 _LEAST_PART_BYTES = 16 << 20
+# Flink: KeyGroupRangeAssignment#UPPER_BOUND_MAX_PARALLELISM
+_MOST_KEY_GROUPS = 1 << 15
 # Operator state has no sizes, and one split for each subtask.
 _MOST_SPLITS = 256
 
@@ -38,6 +41,7 @@ class ExportedFile:
         bytes: of the file.
         sha256: of its bytes, in hexadecimal digits.
         key_group: of all its rows, in a partitioned table; None in others.
+        key_groups: of its rows in other tables, as (first, last); empty where they are not known.
     """
 
     path: str
@@ -45,10 +49,26 @@ class ExportedFile:
     bytes: int
     sha256: str
     key_group: int | None = None
+    key_groups: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def all_key_groups(self) -> frozenset[int]:
+        """The key groups of its rows; empty where they are not known."""
+        if self.key_group is not None:
+            return frozenset((self.key_group,))
+        return frozenset(group for first, last in self.key_groups for group in range(first, last + 1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values that are JSON."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> ExportedFile:
+        """Return what `to_dict` has made a dictionary of."""
+        groups = tuple((int(first), int(last)) for first, last in found.get("key_groups", ()))
+        if not all(0 <= first <= last < _MOST_KEY_GROUPS for first, last in groups):
+            raise ValueError(f"expected key groups, found {groups!r:.100}")
+        return cls(**{**found, "key_groups": groups})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +96,7 @@ class PartWriter:
         prefix: of the names of files.
         conversion: of the rows.
         partition: the name in the folders of key groups, as in `key_group=5`; None for no such folders.
+        key_groups: of the rows that are written; None for all.
     """
 
     destination: Destination
@@ -83,6 +104,7 @@ class PartWriter:
     prefix: str
     conversion: Conversion
     partition: str | None = None
+    key_groups: frozenset[int] | None = None
 
     def write(
         self,
@@ -104,12 +126,12 @@ class PartWriter:
             TargetError: a file cannot be written.
         """
         tally = _Tally()
-        batches = (
-            batch for split in splits for batch in _checked(split.read(counter), check) if batch.num_rows
-        )
+        read = (batch for split in splits for batch in _checked(split.read(counter), check))
+        batches = (batch for batch in map(self._wanted, read) if batch.num_rows)
         rows = map(self.conversion.of, map(tally.counted, batches))
         if self.partition is None:
             files = list(self._files(f"{self.prefix}-{number:05}", rows, None))
+            files = [replace(file, key_groups=self._key_groups_of(splits)) for file in files]
         else:
             names = (f"{self.prefix}-{number:05}-{run:05}" for run in itertools.count())
             files = [file for group, own in _runs(rows) for file in self._files(next(names), own, group)]
@@ -120,6 +142,21 @@ class PartWriter:
         schema = self.conversion.written
         empty = pa.RecordBatch.from_arrays([pa.array([], column.type) for column in schema], schema=schema)
         return self._file(f"{self.prefix}-00000", [empty], [], None)
+
+    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of the wanted key groups: a split of a cache may have more."""
+        if self.key_groups is None:
+            return batch
+        return batch.filter(pc.field(KEY_GROUP).isin(sorted(self.key_groups)))
+
+    def _key_groups_of(self, splits: Sequence[Split]) -> tuple[tuple[int, int], ...]:
+        """Return the key groups of the rows of splits, as (first, last); empty where a split does not tell."""
+        own = [split.wanted_key_groups for split in splits]
+        if not all(own):
+            return ()
+        groups = np.array(sorted(frozenset[int]().union(*own) & (self.key_groups or frozenset().union(*own))))
+        runs = np.split(groups, np.flatnonzero(np.diff(groups) != 1) + 1)
+        return tuple((int(run[0]), int(run[-1])) for run in runs if len(run))
 
     def _files(self, name: str, rows: Iterator[pa.RecordBatch], group: int | None) -> Iterator[ExportedFile]:
         first = list(itertools.islice(rows, 1))
@@ -171,15 +208,20 @@ class PartWork:
         return self.writer.write(self.number, self.splits)
 
 
-def parts_of(scan: Scan, workers: int) -> list[tuple[Split, ...]]:
+def parts_of(scan: Scan, workers: int, *, small: bool = False) -> list[tuple[Split, ...]]:
     """Return the splits of a scan in parts of about equal bytes: enough for all workers, and none very large or very small.
 
     Args:
         scan: of all rows of a table.
         workers: how many parts are written at the same time.
+        small: True for no larger parts than must be.
     """
     total = sum(split.origin_bytes for split in scan.splits)
-    most = min(_LARGEST_PART_BYTES, max(_LEAST_PART_BYTES, -(-total // (2 * workers))))
+    most = (
+        _LEAST_PART_BYTES
+        if small
+        else min(_LARGEST_PART_BYTES, max(_LEAST_PART_BYTES, -(-total // (2 * workers))))
+    )
     parts: list[tuple[Split, ...]] = []
     part: list[Split] = []
     size_bytes = 0
