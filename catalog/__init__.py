@@ -10,7 +10,7 @@ Reading order:
     catalog.py      Catalog: all databases; `connect`
     database.py     Database: one savepoint, its age and its tables
     history.py      the savepoints of one job, and their history as tables
-    changes.py      what each checkpoint of a job changed in a table
+    follow/         the checkpoints of a job, one after the other: what each changed, the step to the next
     savepointtables.py  the tables of an open savepoint, by name
     table.py        Table; the tables that need no state
     statetables.py  the tables of states: one state, all states of an operator, timers

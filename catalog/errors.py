@@ -11,6 +11,7 @@
       DuplicateDatabaseError   the name is taken, or may be taken by a savepoint under a root
       ConflictingRootsError    carries: suggestions; two roots have one label, or a root is inside another
       InvalidDatabaseNameError a name that a URL would have to escape
+      NoSuchCheckpointError    a text names no checkpoint to go on from, or a job goes on in several others
       NotAKeyError             a text stands for no key of a type; carries: is_close
       CorruptCacheError        the bytes of a cache file have changed
       MaskError
@@ -39,6 +40,10 @@ class CatalogError(Exception):
 
 class CorruptCacheError(CatalogError):
     """The bytes of a cache file are not those that were written."""
+
+
+class NoSuchCheckpointError(CatalogError):
+    """No checkpoint to go on from, or more than one."""
 
 
 class NotAKeyError(CatalogError):

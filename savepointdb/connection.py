@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from catalog import Database, NoSuchTableError, Root
+from catalog.follow.steps import LATEST
 from doctor import NEWEST_FLINK
 from savepointdb.answer import Answer, Table
 from savepointdb.errors import translated
@@ -41,7 +42,6 @@ from service.query.sql.text import DIALECT
 from service.tasks.check.running import AUTO as AUTO_BACKEND
 from service.tasks.copies.export.files.conversion import PARQUET
 from service.tasks.follow.following import INTERVAL_S, FollowRequest
-from service.tasks.follow.steps import LATEST
 from service.tasks.registry import TASKS
 from service.tasks.time.diff.running import DiffRequest, compared_of
 from service.tasks.write.localfiles import LocalTables

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from catalog.follow.steps import Gap
 from savepointdb.errors import translated
 from savepointdb.results import Rows
 from service.tasks.follow.following import CheckpointChanges, FollowRequest, follow
-from service.tasks.follow.steps import Gap
 from service.tasks.task import Context
 
 

@@ -85,10 +85,10 @@ FLOORS = {
         ("savepointtables",),
         ("database",),
         ("keys", "differences", "history"),
-        ("changes",),
         ("aliases",),
         ("roots",),
         ("catalog",),
+        ("follow",),
     ),
     "service": (
         ("base",),

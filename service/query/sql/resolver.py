@@ -8,7 +8,7 @@
 | `savepointdb.jobs`, `savepointdb.checkpoints` | list jobs, and savepoints and checkpoints |
 | the names of Flink's State Catalog | of that database, if they are asked for (`service.query.sql.schemas`) |
 | `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.query.sql.schemas`) |
-| `"job__history".changes('table')` | what each checkpoint of the job changed in it (`catalog.changes`) |
+| `"job__history".changes('table')` | what each checkpoint of the job changed in it (`catalog.follow.changes`) |
 
 In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
 engine may know by its name.
@@ -32,9 +32,9 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from catalog import Catalog, CatalogError, Database, HistoryDatabase, NoSuchTableError, Predicate, Table
-from catalog.changes import changes_of
 from catalog.differences.databases import ComparedDatabases
 from catalog.errors import NotComparableError, near_names
+from catalog.follow.changes import changes_of
 from catalog.scan import ANYTHING
 from readers import ReaderError
 from service.base.catalogtables import name_tables

@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from catalog import Database
 from catalog.differences.splits import JoinedRows, Role, compared_columns
+from catalog.follow.steps import Step
 from readers import KEY_GROUP, sql_type
 from service.base.errors import LimitExceededError, SavepointError, TableNotFoundError
 from service.query.encode.formats import Column, decoded, decoded_schema, plain, plain_type
 from service.query.serving.results import Spool
 from service.query.sql.plan import DIFFERENCES, QUERY_WORDS
 from service.query.sql.text import text_constant
-from service.tasks.follow.steps import Step
 from service.tasks.task import Context
 
 _KEPT_BYTES = 1 << 20

@@ -14,7 +14,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from catalog import Catalog, CatalogError
-from catalog.changes import is_readable
+from catalog.follow.changes import is_readable
+from catalog.follow.steps import LATEST, Step, Steps
 from catalog.history import CHECKPOINT_AT, CHECKPOINT_ID, DATABASE
 from readers import ReaderError
 from service.base.errors import (
@@ -25,7 +26,6 @@ from service.base.errors import (
 )
 from service.query.engines.registry import AUTO, choices
 from service.tasks.follow.changes import Changes, changes_of, is_statement
-from service.tasks.follow.steps import LATEST, Step, Steps
 from service.tasks.task import LONGEST_TEXT, Context, TaskRequest, option
 
 INTERVAL_S = 0.5
@@ -132,7 +132,13 @@ class Follower:
             context.start(asked).close()
         else:
             context.catalog.history(job).table(request.what)
-        self.steps = Steps(context.catalog, job, request.since, takes_successors=request.successors)
+        self.steps = Steps(
+            context.catalog,
+            job,
+            request.since,
+            takes_successors=request.successors,
+            told=lambda error: query_error_of(error).message,
+        )
         self.failure: QueryError | None = None
         self._again: Step | None = None
 

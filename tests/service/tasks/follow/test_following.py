@@ -14,7 +14,8 @@ import orjson
 import pytest
 
 from catalog import Catalog, NoSuchTableError, Root
-from service.base.errors import InvalidRequestError, LimitExceededError, SavepointError, TableNotFoundError
+from catalog.errors import NoSuchCheckpointError
+from service.base.errors import LimitExceededError, SavepointError, TableNotFoundError
 from service.base.settings import Settings
 from service.query.engines.registry import open_engines
 from service.query.running.session import Session
@@ -282,10 +283,10 @@ def test_a_successor_goes_on_with_the_state_if_asked(tmp_path: Path, written: Pa
     [
         (
             {"since": "9"},
-            InvalidRequestError,
+            NoSuchCheckpointError,
             "expected a checkpoint up to 4, the newest of prod__job, found 9",
         ),
-        ({"since": "yesterday"}, InvalidRequestError, "found 'yesterday'"),
+        ({"since": "yesterday"}, NoSuchCheckpointError, "found 'yesterday'"),
         ({"what": "aggregate__cont"}, NoSuchTableError, "aggregate__cont"),
         ({"what": "SELECT * FROM aggregate__cont"}, TableNotFoundError, "aggregate__cont"),
     ],

@@ -18,13 +18,14 @@ A follower goes on from a token, the number of a checkpoint with what tells it f
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from catalog import Catalog, Database, Job
-from catalog.errors import NoSuchJobError
+from catalog.catalog import Catalog
+from catalog.database import Database
+from catalog.errors import NoSuchCheckpointError, NoSuchJobError
+from catalog.history import Job
 from readers import ReaderError
-from service.base.errors import InvalidRequestError, query_error_of
 
 LATEST, EARLIEST, SNAPSHOT = "latest", "earliest", "snapshot"
 _NANOSECONDS = 1_000_000_000
@@ -97,14 +98,24 @@ class Steps:
         job: the job that is followed.
         since: a token, or `latest`, `earliest` or `snapshot`.
         takes_successors: whether another job may go on with this one.
+        told: says why a checkpoint cannot be read.
 
     Raises:
-        InvalidRequestError: the beginning is no token, or its checkpoint was never there.
+        NoSuchCheckpointError: the beginning is no token, or its checkpoint was never there.
         ReaderError: no checkpoint can be read.
     """
 
-    def __init__(self, catalog: Catalog, job: Job, since: str, *, takes_successors: bool = False) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        job: Job,
+        since: str,
+        *,
+        takes_successors: bool = False,
+        told: Callable[[ReaderError], str] = lambda error: error.told,
+    ) -> None:
         self.job = job.name
+        self._told = told
         self._takes_successors = takes_successors
         # Path → when it was written, of all that were seen: a copied folder may have any times, a new checkpoint is new.
         self._seen: dict[str, int] = {}
@@ -133,7 +144,7 @@ class Steps:
             return self._at(job.name, named, 0), None
         found = _TOKEN.fullmatch(since)
         if found is None:
-            raise InvalidRequestError(
+            raise NoSuchCheckpointError(
                 f"since: expected latest, earliest, snapshot, or the number of a checkpoint, found {since!r:.100}"
             )
         name, number, since_s = found["job"], int(found["number"]), int(found["since"] or 0)
@@ -142,7 +153,7 @@ class Steps:
         of_run = _of_run(own, since_s)
         highest = max((_number(one) or 0 for one in of_run), default=0)
         if number > highest and not since_s:
-            raise InvalidRequestError(
+            raise NoSuchCheckpointError(
                 f"since: expected a checkpoint up to {highest}, the newest of {own.name}, found {number}"
             )
         at = next((one for one in of_run if _number(one) == number), None)
@@ -155,7 +166,7 @@ class Steps:
             catalog: the checkpoints, as they are now.
 
         Raises:
-            InvalidRequestError: two jobs may go on with this one.
+            NoSuchCheckpointError: two jobs may go on with this one.
         """
         if self.position is None:
             assert self._begins_at is not None
@@ -221,9 +232,8 @@ class Steps:
             return None
         if len(found) > 1:
             names = ", ".join(job.name for job in found[:5])
-            raise InvalidRequestError(
-                f"expected one job that goes on with {self.job}, found {len(found)}",
-                hint=f"follow one: {names}",
+            raise NoSuchCheckpointError(
+                f"expected one job that goes on with {self.job}, found {len(found)}; follow one: {names}"
             )
         (job,) = found
         self._see(job)
@@ -280,7 +290,7 @@ class Steps:
         try:
             database.describe()
         except ReaderError as error:
-            return query_error_of(error).message
+            return self._told(error)
         return None
 
     def _at(self, job: str, database: Database, since_s: int) -> Position:
