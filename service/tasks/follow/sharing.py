@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from anyio import CapacityLimiter, to_thread
 
 from catalog import Catalog, CatalogError
+from catalog.follow.steps import Step
 from readers import ReaderError
 from service.base.errors import QueryError, ServiceEndingError, query_error_of
 from service.query.serving.results import Spool
 from service.tasks.follow.changes import Changes, changes_of, is_statement
 from service.tasks.follow.following import INTERVAL_S, CheckpointChanges, Follower, FollowRequest
-from service.tasks.follow.steps import Step
 from service.tasks.task import Context
 
 _MOST_BYTES = 256 << 20

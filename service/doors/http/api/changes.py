@@ -22,6 +22,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
+from catalog.follow.steps import LATEST
 from service.base.errors import InvalidRequestError, query_error_of
 from service.doors.http.api.answers import accepted_types
 from service.doors.http.api.state import Asking, State
@@ -31,7 +32,6 @@ from service.query.engines.registry import AUTO
 from service.tasks.follow.events import end_of, lines_of, notes_of, rows_of
 from service.tasks.follow.following import CheckpointChanges, FollowRequest
 from service.tasks.follow.sharing import View
-from service.tasks.follow.steps import LATEST
 
 _EVENTS, _LINES = "text/event-stream", "application/jsonl"
 
