@@ -15,6 +15,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ pytestmark = pytest.mark.flink
 TABLE = "aggregate__count"
 CHECKPOINTS = int(os.environ.get("CHECKPOINTS", "60"))
 RECORDED = DATA / "follow"
+_SILENT: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 _ASKED = {"table": TABLE, "successors": "true"}
 
 
@@ -176,7 +178,58 @@ def by_python(job: Path) -> Callable[[Consumer, Follower], None]:
     return read
 
 
-def test_the_sum_of_all_events_is_the_state(cluster: FlinkCluster) -> None:
+class Lake(threading.Thread):
+    """An Iceberg table that follows a job, by a command that is killed again and again."""
+
+    def __init__(self, job: Path, target: Path) -> None:
+        super().__init__(daemon=True)
+        self.target, self.kills, self.ends = target, 0, threading.Event()
+        self.command = [
+            sys.executable,
+            "-m",
+            "savepointdb",
+            "export",
+            str(job),
+            "--to",
+            str(target),
+            "--format",
+        ]
+        self.command += ["iceberg", "--tables", TABLE]
+        self._random = random.Random("lake")
+
+    def run(self) -> None:
+        """Follow and be killed, until the end; then export what is left."""
+        while not self.ends.is_set():
+            with subprocess.Popen([*self.command, "--follow", "--interval", "0.2"], **_SILENT) as process:
+                self.ends.wait(self._random.uniform(3, 20))
+                process.send_signal(signal.SIGKILL)
+                self.kills += 1
+        subprocess.run(self.command, check=True, **_SILENT)
+
+    @property
+    def snapshots(self) -> list[tuple[int, int]]:
+        """The checkpoint of each snapshot, and the snapshot."""
+        return [
+            (int(one.summary["savepointdb.checkpoint-id"]), one.snapshot_id)
+            for one in self._table().snapshots()
+        ]
+
+    def rows(self, snapshot: int) -> dict[str, int]:
+        """The rows of a snapshot."""
+        found = self._table().scan(snapshot_id=snapshot, selected_fields=("key", "value")).to_arrow()
+        return dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+    def _table(self) -> Any:
+        from pyiceberg.catalog import load_catalog
+
+        with closing(
+            load_catalog("savepointdb", type="sql", uri=f"sqlite:///{self.target}/catalog.db")
+        ) as catalog:
+            (namespace,) = catalog.list_namespaces()
+            return catalog.load_table((*namespace, TABLE))
+
+
+def test_the_sum_of_all_events_is_the_state(cluster: FlinkCluster, tmp_path: Path) -> None:
     root = cluster.directory / "checkpoints"
     first = cluster.submit()
     awaited(lambda: cluster.newest(first) >= 2)
@@ -184,7 +237,8 @@ def test_the_sum_of_all_events_is_the_state(cluster: FlinkCluster) -> None:
     with listening(app, 5) as url:
         job = root / first
         followers = [Follower(read) for read in (by_command(job), by_events(url, job), by_python(job))]
-        for follower in followers:
+        lake = Lake(job, tmp_path / "lake")
+        for follower in (*followers, lake):
             follower.start()
 
         def have_seen(count: int) -> None:
@@ -199,6 +253,7 @@ def test_the_sum_of_all_events_is_the_state(cluster: FlinkCluster) -> None:
         have_seen(CHECKPOINTS // 2)
         cluster.cancel(first)
         last = cluster.newest(first)
+        lake.ends.set()
         second = cluster.submit(restores=root / first / f"chk-{last}")
         have_seen(CHECKPOINTS)
         cluster.cancel(second)
@@ -210,6 +265,13 @@ def test_the_sum_of_all_events_is_the_state(cluster: FlinkCluster) -> None:
         for follower in followers:
             follower.end()
 
+    lake.join()
+    checkpoints = [checkpoint for checkpoint, _ in lake.snapshots]
+    assert checkpoints == sorted(set(checkpoints))
+    assert checkpoints[-1] == last
+    assert lake.kills
+    with savepointdb.connect(root / first / f"chk-{last}") as db:
+        assert lake.rows(lake.snapshots[-1][1]) == dict(db.sql(f"SELECT key, value FROM {TABLE}").fetchall())
     assert len(state) == 1000
     assert [one.consumer.rows == state for one in followers] == [True, True, True]
     assert all("restarted" in one.consumer.kinds for one in followers)
