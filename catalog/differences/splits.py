@@ -76,6 +76,11 @@ class ComparedColumn:
     compared: pa.DataType
     is_json: bool
 
+    @property
+    def shown(self) -> str:
+        """Its name among the differences, where `change` is another column."""
+        return f"{CHANGE}_1" if self.name == CHANGE else self.name
+
     def of_side(self, batch: pa.RecordBatch) -> pa.Array:
         """Return its values in rows of either side, in the type in which they are compared."""
         array = _column(batch, self.name)
@@ -108,7 +113,7 @@ class ComparedColumns:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the table of differences."""
-        once = [(one.name, one.compared) for one in self._shown_once]
+        once = [(one.shown, one.compared) for one in self._shown_once]
         twice = [
             field
             for one in self.contents
@@ -128,7 +133,7 @@ class ComparedColumns:
         length = known.num_rows
         arrays = {CHANGE: pa.repeat(change, length)}
         for column in self._shown_once:
-            arrays[column.name] = column.of_side(known)
+            arrays[column.shown] = column.of_side(known)
         for column in self.contents:
             for tail, side, kind in ((_BEFORE, before, column.before), (_AFTER, after, column.after)):
                 own = None if side is None else _column(side, column.name)

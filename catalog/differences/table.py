@@ -148,6 +148,7 @@ class StateDifferences(Table):
             column.name
             for column in self.columns.columns
             if column.role is Role.IDENTITY
+            and column.name == column.shown
             and column.name in table.schema.names
             and table.schema.field(column.name).type.equals(column.compared)
         }

@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from catalog import Database
-from catalog.differences.splits import JoinedRows, Role, compared_columns
+from catalog.differences.splits import CHANGE, JoinedRows, Role, compared_columns
 from catalog.follow.steps import Step
+from catalog.history import CHECKPOINT_AT, CHECKPOINT_ID, DATABASE
 from readers import KEY_GROUP, sql_type
 from service.base.errors import LimitExceededError, SavepointError, TableNotFoundError
 from service.query.encode.formats import Column, decoded, decoded_schema, plain, plain_type
@@ -31,6 +32,7 @@ from service.tasks.task import Context
 
 _KEPT_BYTES = 1 << 20
 _MOST_ANSWER_BYTES = 256 << 20
+_TAKEN = (CHANGE, CHECKPOINT_ID, CHECKPOINT_AT, DATABASE, "checkpoint_id", "checkpoint_at")
 
 
 def is_statement(what: str) -> bool:
@@ -232,15 +234,15 @@ def _answer(sql: str, database: Database, context: Context) -> tuple[dict[str, s
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names of columns, repeated ones with a number, as formats with unique names have them."""
-    found: dict[str, None] = {}
+    """Return names of columns, repeated ones with a number, and those that say what changed in which checkpoint."""
+    found: dict[str, None] = dict.fromkeys(_TAKEN)
     for name in names:
         number, one = 0, name
         while one in found:
             number += 1
             one = f"{name}_{number}"
         found[one] = None
-    return list(found)
+    return list(found)[len(_TAKEN) :]
 
 
 def _has(schema: pa.Schema, column: pa.Field) -> bool:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from catalog.history import CHECKPOINT_AT, CHECKPOINT_ID, DATABASE
 from service.query.encode import FORMATS
 from service.query.encode.formats import Column, slices
+from service.query.running.request import sendable
 from service.tasks.follow.following import CheckpointChanges
 
 _NAMES = {CHECKPOINT_ID: "checkpoint_id", CHECKPOINT_AT: "checkpoint_at"}
@@ -29,10 +30,10 @@ def notes_of(found: CheckpointChanges) -> Iterator[dict[str, Any]]:
     """Yield what is to be known before the rows of a checkpoint."""
     step = found.step
     for gap in step.gaps:
-        yield {"gap": [gap.first, gap.last], "reason": gap.reason}
+        yield {"gap": [gap.first, gap.last], "reason": sendable(gap.reason)}
     for name, reason in (("restarted", step.restarted), ("reset", step.reset)):
         if reason:
-            yield {name: found.checkpoint_id, "reason": reason}
+            yield {name: found.checkpoint_id, "reason": sendable(reason)}
 
 
 def end_of(found: CheckpointChanges) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def end_of(found: CheckpointChanges) -> dict[str, Any]:
         "checkpoint": found.checkpoint_id,
         "complete": True,
         "rows": found.changes.row_count,
-        "token": found.token,
+        "token": sendable(found.token),
     }
 
 

@@ -14,6 +14,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from catalog import Catalog, CatalogError
+from catalog.differences.table import diff_table
 from catalog.follow.changes import is_readable
 from catalog.follow.steps import LATEST, Step, Steps
 from catalog.history import CHECKPOINT_AT, CHECKPOINT_ID, DATABASE
@@ -117,8 +118,8 @@ class Follower:
         failure: why the last checkpoint was left out; None if it was not.
 
     Raises:
-        CatalogError: there is no such job.
-        QueryError: there is no such table, or the beginning is none.
+        CatalogError: there is no such job or table, or one without differences.
+        QueryError: the statement means nothing, or the beginning is none.
         ReaderError: no checkpoint can be read.
     """
 
@@ -131,7 +132,8 @@ class Follower:
             asked = replace(context.asked, sql=request.what, schema=newest.name, describe=True)
             context.start(asked).close()
         else:
-            context.catalog.history(job).table(request.what)
+            found = context.catalog.history(job).table(request.what)
+            diff_table(None, found.members[0].database, found.name)
         self.steps = Steps(
             context.catalog,
             job,

@@ -7,9 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from catalog import Database, NoSuchTableError, Predicate, connect, diff_table
+from catalog.differences.splits import Role, compared_columns
 from catalog.statetables import StatesTable
 from catalog.views import WideTable
 from readers import MissingFileError, Source
@@ -392,3 +394,17 @@ def test_a_file_that_is_missing_is_an_error_and_no_removed_rows(tmp_path: Path) 
 
     with pytest.raises(MissingFileError):
         diff_table(known, broken, "kinds__value").scan(allow_partial=True).to_arrow()
+
+
+def test_a_key_called_change_is_another_column_than_the_change() -> None:
+    schema = pa.schema([("change", pa.string()), ("value", pa.int64())])
+    columns = compared_columns(schema, schema, {"change": Role.IDENTITY, "value": Role.CONTENT})
+    before, after = (
+        pa.RecordBatch.from_pylist([{"change": "added", "value": value}], schema) for value in (1, 2)
+    )
+
+    found = columns.rows("changed", before, after)
+
+    assert found.to_pylist() == [
+        {"change": "changed", "change_1": "added", "value_before": 1, "value_after": 2}
+    ]

@@ -29,6 +29,7 @@ from service.doors.http.api.state import Asking, State
 from service.doors.http.errors import EXPECTED, FAILURES, error_body
 from service.doors.served import Client
 from service.query.engines.registry import AUTO
+from service.query.running.request import sendable
 from service.tasks.follow.events import end_of, lines_of, notes_of, rows_of
 from service.tasks.follow.following import CheckpointChanges, FollowRequest
 from service.tasks.follow.sharing import View
@@ -119,7 +120,7 @@ def _events_of(found: CheckpointChanges) -> Iterator[bytes]:
         yield _event(next(iter(note)), note)
     for lines in rows_of(found):
         yield b"".join(b"event: change\ndata: %s\n\n" % line for line in lines.splitlines())
-    yield b"id: %s\n" % found.token.encode() + _event("checkpoint", end_of(found))
+    yield b"id: %s\n" % sendable(found.token).encode() + _event("checkpoint", end_of(found))
 
 
 def _event(name: str, data: dict[str, Any]) -> bytes:

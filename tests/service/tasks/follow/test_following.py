@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from catalog import Catalog, NoSuchTableError, Root
-from catalog.errors import NoSuchCheckpointError
+from catalog.errors import NoSuchCheckpointError, NotComparableError
 from service.base.errors import LimitExceededError, SavepointError, TableNotFoundError
 from service.base.settings import Settings
 from service.query.engines.registry import open_engines
@@ -149,6 +149,19 @@ def test_a_statement_gives_rows_that_appear_and_vanish(followed: Followed) -> No
         (3, "removed", 11291, 1),
         (4, "removed", 5, 1),
     ]
+
+
+def test_columns_of_a_statement_hide_nothing_of_the_checkpoint(followed: Followed) -> None:
+    sql = f"SELECT key AS change, value AS checkpoint_id, value AS checkpoint_id FROM {TABLE} WHERE key = 'key_662'"
+
+    found = [one for one in followed.events(sql, since="3") if "change" in one]
+    later = [one for one in followed.events(sql, since="2") if "change" in one]
+
+    assert found == []
+    assert [
+        (one["checkpoint_id"], one["change"], one["change_1"], one["checkpoint_id_1"], one["checkpoint_id_2"])
+        for one in later
+    ] == [(3, "removed", "key_662", 11291, 11291), (3, "added", "key_662", 11292, 11292)]
 
 
 def test_what_is_gone_or_unreadable_is_a_gap_that_the_next_step_spans(followed: Followed, job: Path) -> None:
@@ -288,6 +301,7 @@ def test_a_successor_goes_on_with_the_state_if_asked(tmp_path: Path, written: Pa
         ),
         ({"since": "yesterday"}, NoSuchCheckpointError, "found 'yesterday'"),
         ({"what": "aggregate__cont"}, NoSuchTableError, "aggregate__cont"),
+        ({"what": "aggregate__wide"}, NotComparableError, "shows states side by side"),
         ({"what": "SELECT * FROM aggregate__cont"}, TableNotFoundError, "aggregate__cont"),
     ],
 )
