@@ -35,6 +35,7 @@ from tests.support.changing import TABLE, make, make_job, numbered
 from tests.support.checkpoints import NOON
 from tests.support.paths import PROJECT
 
+KILLS = int(os.environ.get("KILLS", "10"))
 formats = pytest.mark.parametrize("name", ["iceberg", "delta"])
 Checkpoints = list[str]
 
@@ -316,14 +317,15 @@ def _wait_for(is_so: Callable[[], bool]) -> None:
 @pytest.mark.slow
 @formats
 def test_a_follower_that_is_killed_at_any_moment_goes_on(tmp_path: Path, written: Path, name: str) -> None:
-    """Ten kills while 12 checkpoints come; then each is there once, whole, in each table."""
+    """Kills while checkpoints come, `KILLS` of them (10 if not set); then each is there once, whole, in each table."""
     job, target = tmp_path / NAMESPACE, tmp_path / "to"
     job.mkdir()
     shutil.copytree(written / "chk-1", job / "chk-1", copy_function=shutil.copy2)
     command = [sys.executable, "-m", "savepointdb", "export", str(job), "--to", str(target), "--format", name]
     chance = random.Random(7)
     begun = target / "_unfinished" / "begun.json"
-    numbers = iter(range(2, 13))
+    last = KILLS + 2
+    numbers = iter(range(2, last + 1))
 
     def started(*options: str) -> subprocess.Popen[bytes]:
         tables = ("--tables", f"{TABLE},StateMeta,timers", "--no-cache", "--interval", "0.05")
@@ -342,7 +344,7 @@ def test_a_follower_that_is_killed_at_any_moment_goes_on(tmp_path: Path, written
         numbered(tmp_path / "next", number).rename(job / f"chk-{number}")
 
     interrupted = 0
-    for _ in range(10):
+    for _ in range(KILLS):
         add()
         with started("--follow") as process:
             try:
@@ -356,11 +358,11 @@ def test_a_follower_that_is_killed_at_any_moment_goes_on(tmp_path: Path, written
     _, err = ended.communicate(timeout=120)
 
     assert (ended.returncode, err) == (0, b"")
-    assert interrupted > 3
-    wanted = [str(number) for number in range(1, 13)]
+    assert interrupted > KILLS // 3
+    wanted = [str(number) for number in range(1, last + 1)]
     for table in (TABLE, "StateMeta", "timers"):
         assert CHECKPOINTS[name](target, table) == wanted
-    for number in range(1, 13):
+    for number in range(1, last + 1):
         state = rows(expected(job / f"chk-{number}", TABLE))
         assert [rows(one) for one in READ[name](target, number)] == [state, state], number
     assert not (target / "_unfinished").exists()
