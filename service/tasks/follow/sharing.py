@@ -94,10 +94,14 @@ class Followers:
                 look = self._next_look()
                 step = await to_thread.run_sync(follower.next, seen.context.catalog)
                 if step is not None:
+                    reading = self._reading(request.what, step, seen)
+                    while not (await asyncio.wait([reading], timeout=HEARTBEAT_S))[0]:
+                        yield None
                     try:
-                        changes = await self._changes(request.what, step, seen)
+                        changes = reading.result()
                     except (QueryError, CatalogError, ReaderError) as error:
                         follower.failed(step, query_error_of(error))
+                        yield None
                         await asyncio.wait([look], timeout=HEARTBEAT_S)
                     else:
                         yield follower.took(step, changes)
@@ -117,37 +121,30 @@ class Followers:
             task.cancel()
         self._kept.clear()
 
-    async def _changes(self, what: str, step: Step, view: View) -> Changes:
-        """Return the rows of a step, which other followers may have asked for."""
+    def _reading(self, what: str, step: Step, view: View) -> asyncio.Task[Changes]:
+        """Return what reads the rows of a step, for all who ask for them; it goes on where the first of them leaves."""
         places = [one and (one.path, one.modified_ns) for one in (step.before, step.database)]
         # The rows of a table depend on nothing but the two checkpoints and the mask; a statement may read any other table.
         key = (what, *places, view.mask, view.user if is_statement(what) else None)
-        task = self._kept.get(key)
-        if task is None:
+        known = self._kept.get(key)
+        if known is None or (known.done() and (known.cancelled() or known.exception() is not None)):
+            self._forget()
             self.diffs += 1
-            task = self._kept[key] = asyncio.create_task(self._read(what, step, view.context))
+            known = self._kept[key] = asyncio.create_task(self._read(what, step, view.context))
         self._kept.move_to_end(key)
-        try:
-            # The first follower may leave, and the others want the rows.
-            found = await asyncio.shield(task)
-        except BaseException:
-            if task.done():
-                self._kept.pop(key, None)
-            raise
-        self._forget(key)
-        return found
+        return known
 
     async def _read(self, what: str, step: Step, context: Context) -> Changes:
         if self._limiter is None:
             self._limiter = CapacityLimiter(_MOST_DIFFS)
         return await to_thread.run_sync(changes_of, what, step, context, self._spool, limiter=self._limiter)
 
-    def _forget(self, last: Hashable) -> None:
+    def _forget(self) -> None:
         """Drop the oldest rows while there are too many; their readers go on."""
         sizes = {key: _size_of(task) for key, task in self._kept.items() if task.done()}
         total = sum(sizes.values())
         for key, size_bytes in sizes.items():
-            if (total <= _MOST_BYTES and len(self._kept) <= _MOST_KEPT) or key == last:
+            if total <= _MOST_BYTES and len(self._kept) < _MOST_KEPT:
                 return
             del self._kept[key]
             total -= size_bytes

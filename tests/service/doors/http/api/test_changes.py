@@ -57,13 +57,17 @@ def rows_of(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted((tuple(map(one.get, names)) for one in events if "change" in one), key=str)
 
 
+def get(url: str, **options: Any) -> httpx.Response:
+    return httpx.get(url, timeout=60, **options)
+
+
 def lines_of(answer: httpx.Response) -> list[dict[str, Any]]:
     assert answer.status_code == 200
     return [orjson.loads(line) for line in answer.text.splitlines() if line]
 
 
 def test_events_have_names_and_a_checkpoint_the_id_to_go_on_from(url: str) -> None:
-    answer = httpx.get(address(url), params={"table": TABLE, "since": "2", "once": True})
+    answer = get(address(url), params={"table": TABLE, "since": "2", "once": "true"})
 
     events = [
         dict(line.split(": ", 1) for line in one.splitlines()) for one in answer.text.strip().split("\n\n")
@@ -84,13 +88,13 @@ def test_events_have_names_and_a_checkpoint_the_id_to_go_on_from(url: str) -> No
 
 
 def test_lines_are_those_of_the_command_line_and_the_last_event_goes_before_since(url: str) -> None:
-    asked: dict[str, str | bool] = {"table": TABLE, "since": "1", "once": True}
-    lines = lines_of(httpx.get(address(url), params=asked, headers=LINES))
-    later = lines_of(httpx.get(address(url), params=asked, headers={**LINES, "Last-Event-ID": "3"}))
+    asked: dict[str, str] = {"table": TABLE, "since": "1", "once": "true"}
+    lines = lines_of(get(address(url), params=asked, headers=LINES))
+    later = lines_of(get(address(url), params=asked, headers={**LINES, "Last-Event-ID": "3"}))
     answers = lines_of(
-        httpx.get(
+        get(
             address(url),
-            params={"sql": f"SELECT sum(value) AS s FROM {TABLE}", "since": "3", "once": True},
+            params={"sql": f"SELECT sum(value) AS s FROM {TABLE}", "since": "3", "once": "true"},
             headers=LINES,
         )
     )
@@ -116,7 +120,7 @@ def test_lines_are_those_of_the_command_line_and_the_last_event_goes_before_sinc
 def test_what_means_nothing_has_a_status(
     url: str, job_name: str, params: dict[str, str], status: int, code: str
 ) -> None:
-    answer = httpx.get(address(url, job_name), params=params)
+    answer = get(address(url, job_name), params=params)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
