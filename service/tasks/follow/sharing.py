@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from anyio import CapacityLimiter, to_thread
 
 from catalog import Catalog, CatalogError
+from catalog.errors import NoSuchCheckpointError
 from catalog.follow.steps import Step
 from readers import ReaderError
 from service.base.errors import QueryError, ServiceEndingError, query_error_of
@@ -80,7 +81,13 @@ class Followers:
             CatalogError, QueryError, ReaderError: as for `Follower`; later, a statement fails, or the job is not theirs any more.
         """
         seen = await view()
-        follower = await to_thread.run_sync(Follower, request, seen.context)
+        try:
+            follower = await to_thread.run_sync(Follower, request, seen.context)
+        except NoSuchCheckpointError:
+            # Another service may have told of a checkpoint that this one has not found yet.
+            await to_thread.run_sync(self._catalog.refresh)
+            seen = await view()
+            follower = await to_thread.run_sync(Follower, request, seen.context)
         return self._checkpoints(follower, seen, view)
 
     async def _checkpoints(

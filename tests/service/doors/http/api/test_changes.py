@@ -20,7 +20,7 @@ from service.base.settings import Settings
 from service.doors.app import create_app
 from service.doors.http.auth.gate import Authenticator
 from service.doors.http.auth.keys import _LOOK_EVERY_S, KeyFile
-from tests.support.changing import CHANGES, TABLE, make_job
+from tests.support.changing import CHANGES, TABLE, make_job, numbered
 from tests.support.serving import listening
 
 ROWS = [(number, *row) for number, rows in CHANGES.items() for row in rows]
@@ -123,6 +123,17 @@ def test_what_means_nothing_has_a_status(
     answer = get(address(url, job_name), params=params)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+def test_a_token_of_a_checkpoint_that_was_not_found_yet_is_looked_for(
+    url: str, job: Path, tmp_path: Path
+) -> None:
+    assert get(address(url), params={"table": TABLE, "since": "6", "once": "true"}).status_code == 400
+    numbered(Path(shutil.copytree(job / "chk-4", tmp_path / "5")), 5).rename(job / "chk-5")
+
+    lines = lines_of(get(address(url), params={"table": TABLE, "since": "5", "once": "true"}, headers=LINES))
+
+    assert lines == []
 
 
 @asynccontextmanager
