@@ -32,7 +32,7 @@ from tests.support.paths import DATA
 from tests.support.serving import listening
 from tests.support.waiting import awaited
 
-pytestmark = pytest.mark.flink
+pytestmark = [pytest.mark.flink, pytest.mark.timeout(3600)]
 
 TABLE = "aggregate__count"
 CHECKPOINTS = int(os.environ.get("CHECKPOINTS", "60"))
