@@ -7,7 +7,9 @@
 
 or, in SQL, `CREATE TEMP VIEW counts USING savepoint OPTIONS (path '/savepoints/savepoint-42', table 'aggregate__count')`.
 
-    source.py   the data source: options, partitions, pruning
+    source.py   the data source: partitions, pruning
+    options.py  its options, parsed
+    stream.py   the checkpoints of a job as a stream: offsets, micro-batches
     splits.py   splits as tasks of Spark, and their rows
     partial.py  aggregates in place of rows, computed by DuckDB
     average.py  DuckDB's average, for Spark's SQL

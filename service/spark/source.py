@@ -14,6 +14,15 @@
 | jars | JSON array of jars of the job; executors read them, too |
 | nanoseconds | `error` or `bigint`; see `types.py` |
 
+A stream (`readStream`) has these, too, but for `database` and `columns`:
+
+| option | meaning |
+|---|---|
+| mode | `changes`: what each checkpoint changed; or `snapshot`: in each micro-batch all rows of the newest checkpoint |
+| job | the job that is followed, where the path has several |
+| since | `latest`, from now on; `earliest`, `snapshot`: first all rows of the oldest or newest checkpoint; or the last that you have |
+| on_gone | `fail`, or `reset`: what happens where a checkpoint is gone that the stream needs; see `stream.py` |
+
 Spark passes filters to a Python data source, but not the columns it needs, so these are an option: a statement that reads two
 of eight columns takes about half the time with it. The source uses filters to skip files, key groups and keys, and returns
 all of them, so Spark applies them again. Spark passes filters only if `spark.sql.python.filterPushdown.enabled` is set;
@@ -27,10 +36,8 @@ Spark: org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -45,99 +52,16 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from catalog import Catalog, Database, HistoryDatabase, NoSuchTableError, Table, connect
 from catalog.scan import ANYTHING
-from readers import absolute
 from service.base.catalogtables import name_tables
+from service.spark.options import OF_STREAMS, SourceOptions, StreamOptions
 from service.spark.splits import SplitReader, grouped
-from service.spark.types import InvalidOptionError, Nanoseconds, carried, spark_schema
+from service.spark.stream import FollowedJob, SavepointStreamReader
+from service.spark.types import carried, spark_schema
 
 name_tables()
 # The module that Spark runs in a Python of its own to push filters.
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
-_NANOSECONDS: tuple[Nanoseconds, ...] = ("error", "bigint")
-_OPTIONS = frozenset({
-    "path", "table", "database", "columns", "partitions", "roots", "path_map", "uids", "state_info", "jars",
-    "nanoseconds",
-})  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
-    """The parsed options: see the table above. A local path is absolute, because executors run in other folders."""
-
-    path: str
-    table: str
-    database: str | None = None
-    columns: tuple[str, ...] | None = None
-    partitions: int = 1
-    roots: tuple[str, ...] = ()
-    path_map: tuple[tuple[str, str], ...] = ()
-    uids: tuple[str, ...] = ()
-    state_info: str | None = None
-    jars: tuple[str, ...] = ()
-    nanoseconds: Nanoseconds = "error"
-
-    @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Parse the options that Spark passes: texts, with names in lower case.
-
-        Raises:
-            InvalidOptionError: an option is missing, unknown or not as documented.
-        """
-        unknown = sorted(set(options) - _OPTIONS)
-        if unknown:
-            raise InvalidOptionError(
-                f"expected options of {', '.join(sorted(_OPTIONS))}; found {', '.join(unknown)}"
-            )
-        for name in ("path", "table"):
-            if not options.get(name):
-                raise InvalidOptionError(f"expected the option {name!r}, found none")
-        nanoseconds = options.get("nanoseconds", "error").lower()
-        if nanoseconds not in _NANOSECONDS:
-            raise InvalidOptionError(
-                f"expected nanoseconds of {', '.join(_NANOSECONDS)}, found {nanoseconds!r}"
-            )
-        partitions = options.get("partitions", "1")
-        if not partitions.isdecimal() or int(partitions) < 1:
-            raise InvalidOptionError(f"expected partitions of 1 or more, found {partitions!r}")
-        return cls(
-            path=absolute(options["path"]),
-            table=options["table"],
-            database=options.get("database"),
-            columns=_columns(options.get("columns")),
-            partitions=int(partitions),
-            roots=_texts("roots", options),
-            path_map=_pairs("path_map", options),
-            uids=_texts("uids", options),
-            state_info=options.get("state_info") or None,
-            jars=_texts("jars", options),
-            nanoseconds="bigint" if nanoseconds == "bigint" else "error",
-        )
-
-    def schema(self) -> pa.Schema:
-        """Return the Arrow schema of the rows."""
-        return self.open_table().scan(self.columns).schema
-
-    def open_table(self) -> Table:
-        """Open the table: read `_metadata` and headers of state files, but no state.
-
-        Raises:
-            CatalogError: there is no such database or table.
-            ReaderError: the savepoint cannot be read.
-        """
-        known: dict[str, Any] = {"uids": self.uids, "state_info": self.state_info, "jars": self.jars}
-        catalog = connect(self.path, roots=self.roots, path_map=dict(self.path_map), **known)
-        return self._database(catalog).table(self.table)
-
-    def _database(self, catalog: Catalog) -> Database | HistoryDatabase:
-        if self.database is not None:
-            return catalog.schema(self.database).database
-        default = catalog.default
-        if default is None:
-            known = ", ".join(catalog.databases) or "none"
-            raise NoSuchTableError(self.table, where=f"{self.path}: name the database, of {known}")
-        return default
 
 
 class SavepointDataSource(DataSource):
@@ -149,8 +73,11 @@ class SavepointDataSource(DataSource):
         return "savepoint"
 
     def schema(self) -> StructType:
-        """Return the columns of the table, or those of the option `columns` in its order."""
+        """Return the columns of the table, or those of the option `columns` in its order; with `mode`, those of a stream."""
         with carried():
+            if OF_STREAMS & self.options.keys():
+                stream = StreamOptions.parse(dict(self.options))
+                return spark_schema(FollowedJob(stream).schema, stream.source.nanoseconds)
             options = self._read_options()
             return spark_schema(options.schema(), options.nanoseconds)
 
@@ -160,6 +87,11 @@ class SavepointDataSource(DataSource):
             options = self._read_options()
         reader = PruningReader if _is_asked_for_filters() else SavepointReader
         return reader(options, tuple(schema.names))
+
+    def streamReader(self, schema: StructType) -> SavepointStreamReader:
+        """Return a reader of the checkpoints of a job; the method's name is Spark's."""
+        with carried():
+            return SavepointStreamReader(StreamOptions.parse(dict(self.options)), schema)
 
     def _read_options(self) -> SourceOptions:
         return SourceOptions.parse(dict(self.options))
@@ -236,32 +168,3 @@ def _is_asked_for_filters() -> bool:
     main = sys.modules.get("__main__")
     names = {*sys.argv, getattr(getattr(main, "__spec__", None), "name", None)}
     return _PUSHDOWN_WORKER in names
-
-
-def _columns(text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    if text.lstrip().startswith("["):
-        return _texts("columns", {"columns": text})
-    return tuple(name.strip() for name in text.split(","))
-
-
-def _texts(name: str, options: Mapping[str, str]) -> tuple[str, ...]:
-    found = _json(name, options.get(name, "[]"))
-    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        raise InvalidOptionError(f"expected {name} to be a JSON array of texts")
-    return tuple(found)
-
-
-def _pairs(name: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    found = _json(name, options.get(name, "{}"))
-    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
-        raise InvalidOptionError(f"expected {name} to be a JSON object of texts")
-    return tuple(found.items())
-
-
-def _json(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidOptionError(f"expected {name} to be JSON: {error}") from error

@@ -204,6 +204,14 @@ class SavepointSourceError(Exception):
         return cls(f"[savepoint {type(error).__name__}] {error}")
 
 
+class CheckpointGoneError(LookupError):
+    """A checkpoint that a stream needs was removed, or written anew."""
+
+
+class SchemaChangedError(TypeError):
+    """A checkpoint has columns that those of a stream cannot hold."""
+
+
 class InvalidOptionError(ValueError):
     """An option of the data source that is missing, unknown or not as documented."""
 
@@ -213,5 +221,12 @@ def carried() -> Iterator[None]:
     """Raise errors of ours in the form that Spark carries."""
     try:
         yield
-    except (CatalogError, InvalidOptionError, ReaderError, UnsupportedTypeError) as error:
+    except (
+        CatalogError,
+        CheckpointGoneError,
+        InvalidOptionError,
+        ReaderError,
+        SchemaChangedError,
+        UnsupportedTypeError,
+    ) as error:
         raise SavepointSourceError.of(error) from error
