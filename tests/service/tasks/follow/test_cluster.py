@@ -2,7 +2,7 @@
 
 A job counts, with a checkpoint each second of which ten are retained; incremental RocksDB, and hashmap. It is cancelled, and goes on from
 its last checkpoint as another job. `CHECKPOINTS` says how many each follower sees at least (60 if not set). The folder of the last ten
-checkpoints is what `tests/data/follow` has, with `RECORD=1`.
+checkpoints is what `tests/data/follow` has, with `RECORD=1`. Many checkpoints take longer than a test may: `-o faulthandler_timeout=0`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.support.paths import DATA
 from tests.support.serving import listening
 from tests.support.waiting import awaited
 
-pytestmark = [pytest.mark.flink, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.flink
 
 TABLE = "aggregate__count"
 CHECKPOINTS = int(os.environ.get("CHECKPOINTS", "60"))
