@@ -16,6 +16,7 @@ Reading order:
     values.py      Arrow → Python values, pandas, polars, what a session shows; data frames of the caller, which a statement names in FROM
     errors.py      the errors of the service, as they are raised here
     rooms.py       whether another package hides one of those that this one stands on
+    spark.py       the data source `savepoint` for a session of Spark
     __main__.py    the program `savepointdb`
 
     >>> import savepointdb

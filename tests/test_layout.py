@@ -47,7 +47,7 @@ FLOORS = {
         ("results",),
         ("followed",),
         ("connection",),
-        ("tasks",),
+        ("tasks", "spark"),
         ("__main__",),
     ),
     "writers": (
