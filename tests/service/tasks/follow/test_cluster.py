@@ -264,7 +264,8 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 import savepointdb.spark
 job, folder, what = sys.argv[1:]
-changes = spark.readStream.format("savepoint").options(table="{TABLE}", since="snapshot", on_gone="reset").load(job)
+options = dict(table="{TABLE}", mode="changes", since="snapshot", on_gone="reset")
+changes = spark.readStream.format("savepoint").options(**options).load(job)
 query = changes.writeStream.option("path", folder + "/sink").option("checkpointLocation", folder + "/state")
 if what == "follow":
     query.trigger(processingTime="1 second").start().awaitTermination()
