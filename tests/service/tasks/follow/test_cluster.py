@@ -309,7 +309,7 @@ def test_the_sum_of_all_events_is_the_state(cluster: FlinkCluster, tmp_path: Pat
                 ]
                 return min(len(one.consumer.checkpoints) for one in followers) >= count
 
-            awaited(seen, count * 10 + 60, 0.2)
+            awaited(seen, count * 20 + 300, 0.2)
 
         have_seen(CHECKPOINTS // 2)
         cluster.cancel(first)
