@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-import writers
 from catalog import Catalog, CatalogError, Database, Table
 from catalog.catalog import Root
 from catalog.references import SavepointReference
@@ -55,6 +54,18 @@ from service.tasks.write.rows.keys import KeyChanges
 from service.tasks.write.rows.tables import RowChanges
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import statements_of
+from writers import (
+    CreateOperator,
+    Edit,
+    FilesMode,
+    ForFlink,
+    RestoreWarning,
+    SavepointWriter,
+    Summary,
+    TakeOperator,
+    merged_edits,
+    write_empty_savepoint,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +152,14 @@ class Script:
         return tuple(self._effects)
 
     @property
-    def edits(self) -> tuple[writers.Edit, ...]:
+    def edits(self) -> tuple[Edit, ...]:
         """The edits for the writer, in order."""
         created = self._made.get(StateCreations)
         if isinstance(created, StateCreations):
             check_created_classes(created.types, self.changes(StateAlterations).types())
-        found = writers.merged_edits(edit for one in self._changes for edit in one.edits())
+        found = merged_edits(edit for one in self._changes for edit in one.edits())
         # The uid of a new operator may be that of one that goes, or gets another.
-        return tuple(
-            sorted(found, key=lambda edit: isinstance(edit, writers.CreateOperator | writers.TakeOperator))
-        )
+        return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator | TakeOperator)))
 
     @property
     def changes_nothing(self) -> bool:
@@ -162,7 +171,7 @@ class Script:
         return not any(one.differ for one in self._changes)
 
     @property
-    def warnings(self) -> tuple[writers.RestoreWarning, ...]:
+    def warnings(self) -> tuple[RestoreWarning, ...]:
         """What Flink may refuse in the rows that the script writes.
 
         Raises:
@@ -328,7 +337,7 @@ class Written:
     target: str | None = None
     effects: tuple[Effect, ...]
     offsets: tuple[OffsetChange, ...]
-    summary: writers.Summary
+    summary: Summary
     engine: str = ""
     check: WrittenCheck | None = None
 
@@ -401,7 +410,7 @@ class Written:
             yield f"state made by {title_of(self.engine)}"
 
 
-def summary_lines(summary: writers.Summary) -> Iterator[str]:
+def summary_lines(summary: Summary) -> Iterator[str]:
     """Yield a new savepoint in numbers, and its warnings."""
     operators = counted(summary.operators, "operator")
     refers = "; it needs files of the source" if summary.refers else ""
@@ -464,16 +473,16 @@ class Writing:
                 self._check_expected()
                 self._check_changes()
                 self._warnings = tuple(map(str, script.warnings))
-                edits: tuple[writers.Edit, ...] = script.edits
+                edits: tuple[Edit, ...] = script.edits
                 if request.mask is not None:
                     from service.tasks.write.masks import masked_script  # most writes have no masks
 
                     edits = masked_script(request.mask, self._database, edits)
                 if request.flink is not None:
                     # The version of `_metadata` decides what operators that come along may hold.
-                    edits = (writers.ForFlink(release_of(request.flink)), *edits)
-                location, files_mode = self._database.savepoint.location, writers.FilesMode(request.files)
-                self._writer = writers.SavepointWriter(location, edits, files_mode, threads=machine.cores())
+                    edits = (ForFlink(release_of(request.flink)), *edits)
+                location, files_mode = self._database.savepoint.location, FilesMode(request.files)
+                self._writer = SavepointWriter(location, edits, files_mode, threads=machine.cores())
             self._closing = opened.pop_all()
 
     @property
@@ -557,7 +566,7 @@ class Writing:
 
 def written_by(
     worker: Engine | None,
-    writer: writers.SavepointWriter,
+    writer: SavepointWriter,
     target: str | os.PathLike[str],
     verify: Callable[[Savepoint], None],
     source: SavepointReference,
@@ -609,7 +618,7 @@ def with_new_source(catalog: Catalog, flink: str | None) -> Iterator[tuple[Catal
     name = next(name for number in count() if (name := f"{_NEW}{number or ''}") not in names)
     with task_folder("") as folder:
         with write_errors():
-            writers.write_empty_savepoint(Path(folder.path), None if flink is None else release_of(flink))
+            write_empty_savepoint(Path(folder.path), None if flink is None else release_of(flink))
         new = Catalog([Root(path=folder.path, label=name)])
         yield Catalog.of([*catalog.known(), *new.known()]), name
 

@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 import pyarrow.json
 from sqlglot import exp
 
-import writers
 from catalog import Table
 from catalog.changedtables import STATE, StateRows, TableChanges, WritableState, changed_state
 from catalog.errors import near_names
@@ -55,14 +54,27 @@ from service.tasks.write.changes import (
 )
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.statements.script import Insert, Merge
+from writers import (
+    GROUP,
+    AddedRows,
+    RemovedRows,
+    StateChanges,
+    UnencodableValueError,
+    UnwritableError,
+    UpdatedRows,
+    comparable,
+    differing,
+    fitted,
+    key_groups_of,
+)
 
 MOST_SAMPLES = 10
 _MOST_CHARACTERS = 200
 _MOST_NEAR = 3
 _LOOKED_AT = 10_000
 _PLACES = ("key", "namespace", "map_key", "list_index", "timestamp")
-_HIDDEN = frozenset({STATE, writers.GROUP, ROW, KEY_GROUP, SUBTASK, UNDECODED, OUT_OF_RANGE, "ttl_timestamp"})
-Layer = writers.UpdatedRows | writers.RemovedRows | writers.AddedRows
+_HIDDEN = frozenset({STATE, GROUP, ROW, KEY_GROUP, SUBTASK, UNDECODED, OUT_OF_RANGE, "ttl_timestamp"})
+Layer = UpdatedRows | RemovedRows | AddedRows
 
 
 def samples_of(writable: WritableState, layers: Sequence[Layer], now_ms: int) -> list[Sample]:
@@ -82,18 +94,18 @@ def samples_of(writable: WritableState, layers: Sequence[Layer], now_ms: int) ->
 
 def _samples(writable: WritableState, layer: Layer, now_ms: int) -> Iterator[Sample]:
     first = layer.rows.slice(0, MOST_SAMPLES)
-    if isinstance(layer, writers.AddedRows):
+    if isinstance(layer, AddedRows):
         for place, row in zip(_placed(first), _values(first), strict=True):
             yield Sample(place=place, before=None, after=row)
         return
-    for group in dict.fromkeys(first.column(writers.GROUP).to_pylist()):
-        numbers = first.filter(pc.equal(first.column(writers.GROUP), group)).column(ROW)
+    for group in dict.fromkeys(first.column(GROUP).to_pylist()):
+        numbers = first.filter(pc.equal(first.column(GROUP), group)).column(ROW)
         before = writable.rows_at(group, numbers)
-        if isinstance(layer, writers.RemovedRows):
+        if isinstance(layer, RemovedRows):
             for place, row in zip(_placed(before), _values(before), strict=True):
                 yield Sample(place=place, before=row, after=None)
             continue
-        after = writers.StateChanges(layers=(layer,), now_ms=now_ms).applied(group, before)
+        after = StateChanges(layers=(layer,), now_ms=now_ms).applied(group, before)
         place_rows = _placed(before, [path[0] for path in layer.paths])
         for place, old, new in zip(
             place_rows, _parts(before, layer.paths), _parts(after, layer.paths), strict=True
@@ -201,7 +213,7 @@ MOVED = "moved"
 """Whether a changed row gets another key, namespace or map key."""
 IDENTITY = frozenset({"key", "namespace", "map_key"})
 """Columns that tell a row from others."""
-_GROUP_AND_ROW = ((writers.GROUP, pa.int32()), (ROW, pa.int64()))
+_GROUP_AND_ROW = ((GROUP, pa.int32()), (ROW, pa.int64()))
 _INDEX = "list_index"
 OPTIONAL = frozenset({"list_index", "ttl_timestamp", SUBTASK})
 """Columns that an added row may lack."""
@@ -264,13 +276,13 @@ def placed_rows(
     return pa.RecordBatchReader.from_batches(schema, placed())
 
 
-def check_indexes(context: ScriptContext, writable: WritableState, layer: writers.AddedRows) -> None:
+def check_indexes(context: ScriptContext, writable: WritableState, layer: AddedRows) -> None:
     """Check that added elements of lists have indexes that their lists have then.
 
     Raises:
         QueryError: one is negative, or would leave a gap.
     """
-    own = [name for name in insertable(writable.state) if name in IDENTITY] or [writers.GROUP]
+    own = [name for name in insertable(writable.state) if name in IDENTITY] or [GROUP]
     listed = ", ".join(own)
     same = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in own)
     # Only the groups of the new elements are read.
@@ -279,13 +291,13 @@ def check_indexes(context: ScriptContext, writable: WritableState, layer: writer
         f"SELECT {', '.join(f'n.{name}' for name in own)}, n.{_INDEX}, coalesce(o.length, 0) + n.before "
         f"FROM (SELECT {listed}, {_INDEX}, row_number() OVER (PARTITION BY {listed} ORDER BY {_INDEX}) - 1 AS before "
         f"FROM {SOURCE} WHERE {_INDEX} IS NOT NULL) n "
-        f"LEFT JOIN (SELECT {listed}, count(*) AS length FROM {TARGET} WHERE {writers.GROUP} IN ({groups}) GROUP BY ALL) o "
+        f"LEFT JOIN (SELECT {listed}, count(*) AS length FROM {TARGET} WHERE {GROUP} IN ({groups}) GROUP BY ALL) o "
         f"ON {same} WHERE NOT n.{_INDEX} BETWEEN 0 AND coalesce(o.length, 0) + n.before LIMIT 1"
     )
     added = context.states.stored(reader_of(layer.rows), layer.rows.schema.names)
     for row in context.read(select, {TARGET: writable.table, SOURCE: added}).to_pylist():
         *place, index, end = row.items()
-        shown = ", ".join(f"{'_subtask' if name == writers.GROUP else name} {value}" for name, value in place)
+        shown = ", ".join(f"{'_subtask' if name == GROUP else name} {value}" for name, value in place)
         raise InvalidQueryError(
             f"{shown}: expected a {_INDEX} from 0 to {end[1]}, the end of the list, found {index[1]}",
             hint=f"leave {_INDEX} out: the element becomes the last one",
@@ -299,13 +311,13 @@ def places_of_added(
     if is_keyed(state.kind):
         assert state.entry is not None
         assert state.entry.key is not None
-        groups = pa.array(writers.key_groups_of(state.entry.key, columns["key"], state.max_parallelism))
+        groups = pa.array(key_groups_of(state.entry.key, columns["key"], state.max_parallelism))
     else:
         # Operator state that names no subtask goes to the first one that has the state.
         subtask = state.parts[0].source.subtask
         given = columns.get(SUBTASK, pa.nulls(rows, pa.int32()))
         groups = pc.fill_null(given.cast(pa.int32()), pa.scalar(subtask, pa.int32()))
-    return {writers.GROUP: groups, ROW: pa.array(np.arange(first, first + rows, dtype=np.int64))}
+    return {GROUP: groups, ROW: pa.array(np.arange(first, first + rows, dtype=np.int64))}
 
 
 def fitted_values(
@@ -335,11 +347,11 @@ def fitted_values(
                     for number, (path, kind) in enumerate(columns)
                 ]
                 olds = [
-                    writers.fitted(batch.column(before_name(number)), columns[number][1], columns[number][0])
+                    fitted(batch.column(before_name(number)), columns[number][1], columns[number][0])
                     for number in compared
                 ]
-            moved = [writers.differing(olds, [new[number] for number in compared])] if compared else []
-            places = [batch.column(writers.GROUP), batch.column(ROW)]
+            moved = [differing(olds, [new[number] for number in compared])] if compared else []
+            places = [batch.column(GROUP), batch.column(ROW)]
             yield pa.RecordBatch.from_arrays([*places, *new, *moved], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, values())
@@ -352,12 +364,12 @@ def _fitted(array: pa.Array, kind: pa.DataType, path: tuple[str, ...]) -> pa.Arr
         UnencodableValueError: a value does not fit, or is NULL as the key of a map.
     """
     if path == ("map_key",) and array.null_count:
-        raise writers.UnencodableValueError(
+        raise UnencodableValueError(
             "expected a value, found NULL: leave the row out by a WHERE, or give it a value",
             breadcrumbs=path,
             row=pc.index(array.is_null(), True).as_py(),
         )
-    return writers.fitted(array, kind, path)
+    return fitted(array, kind, path)
 
 
 @contextmanager
@@ -365,12 +377,12 @@ def _named(row_of: Callable[[int], pa.Table]) -> Iterator[None]:
     """Let an error about the row of a batch name the row by what tells it from others."""
     try:
         yield
-    except writers.UnencodableValueError as error:
+    except UnencodableValueError as error:
         place = _placed(row_of(error.row).slice(0, 1))[0] if error.row >= 0 else {}
         if not place:
             raise
         row = ", ".join(f"{name} {text}" for name, text in place.items())
-        raise writers.UnencodableValueError(
+        raise UnencodableValueError(
             error.message, breadcrumbs=(f"{row}, {'.'.join(error.breadcrumbs)}",)
         ) from error
 
@@ -380,7 +392,7 @@ def _row(rows: pa.Table, row: int) -> pa.Table:
 
 
 def _row_before(places: pa.RecordBatch, row_at: Callable[[int, int], pa.Table], row: int) -> pa.Table:
-    return row_at(places.column(writers.GROUP)[row].as_py(), places.column(ROW)[row].as_py())
+    return row_at(places.column(GROUP)[row].as_py(), places.column(ROW)[row].as_py())
 
 
 def reader_of(table: pa.Table) -> pa.RecordBatchReader:
@@ -588,7 +600,7 @@ def verify_states(context: ScriptContext, savepoint: Savepoint) -> None:
                 for table in (rows, read)
             )
         if expected != found:
-            raise writers.UnwritableError(_difference(known, expected, found))
+            raise UnwritableError(_difference(known, expected, found))
 
 
 def rows_differ(context: ScriptContext) -> bool:
@@ -621,7 +633,7 @@ def _comparable(context: ScriptContext, table: Table, known: TableState, columns
 
     def compared(batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = [
-            array if (serializer := types.get(name)) is None else writers.comparable(serializer, array)
+            array if (serializer := types.get(name)) is None else comparable(serializer, array)
             for name, array in zip(columns, batch.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -1,7 +1,7 @@
 """Changes of rows: UPDATE, DELETE, INSERT and MERGE of states, timers, and the views of SQL operators.
 
 Each statement is one SELECT or more over `_target`, the table with the places of its rows. What a SELECT finds is a layer of the
-changes of a state (`writers.StateChanges`), which later statements see and the writer writes.
+changes of a state (`StateChanges`), which later statements see and the writer writes.
 
     UPDATE t SET value = e FROM f WHERE c    SELECT t._group, t._row, (e) AS "0" FROM _target AS t, f WHERE (c)
 
@@ -17,7 +17,6 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import writers
 from catalog import CatalogError, NoSuchColumnError, Table
 from catalog.changedtables import STATE, ChangedTable, WritableState, state_key, writable_states_of
 from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
@@ -52,6 +51,16 @@ from service.tasks.write.statements.script import (
     RowStatement,
     Update,
 )
+from writers import (
+    GROUP,
+    AddedRows,
+    Edit,
+    RemovedRows,
+    RewriteKeyedState,
+    RewriteOperatorState,
+    UpdatedRows,
+    WriterError,
+)
 
 _UID = "operator_uid"
 _SEPARATOR = "__"
@@ -60,7 +69,7 @@ _SEPARATOR = "__"
 class RowChanges(Changes):
     """UPDATE, DELETE, INSERT and MERGE of the tables of states."""
 
-    def edits(self) -> Iterator[writers.Edit]:
+    def edits(self) -> Iterator[Edit]:
         changes = self.context.states.table_changes.changes
         for operator in self.context.database.savepoint.operators:
             if self.context.operator_ids.get(operator.operator_id) is None:
@@ -69,10 +78,10 @@ class RowChanges(Changes):
             states = [(operator.states[number], one) for number, one in own.items()]
             keyed = {state.parts[0].name: one for state, one in states if is_keyed(state.kind)}
             if keyed:
-                yield writers.RewriteKeyedState(operator=operator, changes=keyed)
+                yield RewriteKeyedState(operator=operator, changes=keyed)
             others = {state.name: one for state, one in states if not is_keyed(state.kind)}
             if others:
-                yield writers.RewriteOperatorState(operator=operator, changes=others)
+                yield RewriteOperatorState(operator=operator, changes=others)
 
     def table(self, name: str) -> Table | None:
         changes = self.context.states.table_changes
@@ -162,10 +171,10 @@ class RowChanges(Changes):
                     one = Found(writable, [self._added(writable, own, rows, 0)])
                 else:
                     one = self._missing_timers(writable, self.context.states.stored(rows, own), own)
-            if one.count(writers.AddedRows) or one.kept:
+            if one.count(AddedRows) or one.kept:
                 found.append(one)
         wanted = source.plan().to_arrow().num_rows
-        placed = sum(one.count(writers.AddedRows) + one.kept for one in found)
+        placed = sum(one.count(AddedRows) + one.kept for one in found)
         if placed != wanted:
             left = counted(wanted - placed, "row")
             raise InvalidQueryError(
@@ -218,7 +227,7 @@ class RowChanges(Changes):
             f"(SELECT 1 FROM {TARGET} AS {alias} WHERE {same})"
         )
         with self.context.select(missing, {TARGET: writable.table, **tables}) as reader:
-            layer = self._added(writable, names, reader, found.count(writers.AddedRows))
+            layer = self._added(writable, names, reader, found.count(AddedRows))
         found.layers.append(layer)
         found.kept = source.scan().to_arrow().num_rows
         return found
@@ -231,7 +240,7 @@ class RowChanges(Changes):
             if clause.action is Action.INSERT:
                 with self.context.select(choices.added(number), choices.tables) as reader:
                     names = self._inserted(writable, clause, reader.schema.names)
-                    layer = self._added(writable, names, reader, found.count(writers.AddedRows))
+                    layer = self._added(writable, names, reader, found.count(AddedRows))
                 found.layers.append(layer)
             elif clause.action is Action.NOTHING:
                 found.kept += choices.count(number)
@@ -243,9 +252,7 @@ class RowChanges(Changes):
                         found.layers.append(self._removed(reader))
                     else:
                         changed = self._updated(writable, reader, paths)
-                        moved = with_new_identities(
-                            self.context, writable, changed, found.count(writers.AddedRows)
-                        )
+                        moved = with_new_identities(self.context, writable, changed, found.count(AddedRows))
                         found.layers += moved.layers
                         found.same += moved.same
         return self._effect(statement, [found])
@@ -367,7 +374,7 @@ class RowChanges(Changes):
         if column is None:
             error = NoSuchColumnError(
                 first,
-                [name for name in names if name not in (STATE, writers.GROUP, ROW)],
+                [name for name in names if name not in (STATE, GROUP, ROW)],
                 writable.table.name,
             )
             raise query_error_of(error) from error
@@ -480,7 +487,7 @@ class RowChanges(Changes):
             yield []
             return
         known = {TARGET: states[0].table, **(tables or {})}
-        with translated(writers.WriterError), self.context.select(select, known) as reader:
+        with translated(WriterError), self.context.select(select, known) as reader:
             if len(states) == 1:
                 yield [reader]
                 return
@@ -489,7 +496,7 @@ class RowChanges(Changes):
 
     def _updated(
         self, writable: WritableState, reader: pa.RecordBatchReader, paths: Sequence[tuple[str, ...]]
-    ) -> writers.UpdatedRows:
+    ) -> UpdatedRows:
         schema = writable.state.schema
         columns = [(path, layers.type_of(schema, path)) for path in paths]
         found = layers.fitted_values(
@@ -497,17 +504,17 @@ class RowChanges(Changes):
         )
         return self.context.states.spool.updated(found, paths)
 
-    def _removed(self, reader: pa.RecordBatchReader) -> writers.RemovedRows:
-        places = (batch.select([writers.GROUP, ROW]) for batch in reader)
-        schema = pa.schema([reader.schema.field(writers.GROUP), reader.schema.field(ROW)])
+    def _removed(self, reader: pa.RecordBatchReader) -> RemovedRows:
+        places = (batch.select([GROUP, ROW]) for batch in reader)
+        schema = pa.schema([reader.schema.field(GROUP), reader.schema.field(ROW)])
         return self.context.states.spool.removed(pa.RecordBatchReader.from_batches(schema, places))
 
     def _added(
         self, writable: WritableState, names: Sequence[str], reader: pa.RecordBatchReader, before: int
-    ) -> writers.AddedRows:
+    ) -> AddedRows:
         """Return the rows of a reader as added rows; `before` of them this statement has added already."""
         first = self.context.states.of(writable.key).next_added + before
-        with translated(writers.WriterError):
+        with translated(WriterError):
             layer = self.context.states.spool.added(layers.placed_rows(reader, writable.state, names, first))
         if "list_index" in names:
             layers.check_indexes(self.context, writable, layer)
