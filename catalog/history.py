@@ -41,7 +41,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -298,9 +298,10 @@ CHECKPOINT_AT = "_checkpoint_at"
 DATABASE = "_database"
 RANGED = (CHECKPOINT_ID, CHECKPOINT_AT)
 """The columns of which ranges leave out checkpoints."""
-_OWN = pa.schema(
+FACTS = pa.schema(
     [(CHECKPOINT_ID, pa.int64()), (CHECKPOINT_AT, pa.timestamp("us", "UTC")), (DATABASE, pa.string())]
 )
+"""The columns that say which checkpoint a row is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +339,20 @@ class HistorySplit(DerivedSplit):
     checkpoint: SavepointReference
     database: str
     outputs: tuple[Output, ...]
+
+    @classmethod
+    def all_of(cls, member: Member, splits: Iterable[Split], shown: pa.Schema) -> Iterator[Self]:
+        """Yield splits of the table of a checkpoint as splits of a history with these columns."""
+        outputs = outputs_of(member, shown)
+        for split in splits:
+            yield cls(
+                origin=split,
+                checkpoint=member.database.reference,
+                database=member.database.name,
+                outputs=outputs,
+                size_bytes=split.size_bytes,
+                cached_bytes=split.cached_bytes,
+            )
 
     def elsewhere(self) -> HistorySplit:
         return self._with(self.origin.elsewhere(), self.outputs)
@@ -442,18 +457,7 @@ class HistoryTable(JobTable):
                 unread.append(left_out(member.database.name, error, member.database.reference))
                 continue
             unread += scan.unread
-            outputs = outputs_of(member, self.schema)
-            splits += (
-                HistorySplit(
-                    origin=split,
-                    checkpoint=member.database.reference,
-                    database=member.database.name,
-                    outputs=outputs,
-                    size_bytes=split.size_bytes,
-                    cached_bytes=split.cached_bytes,
-                )
-                for split in scan.splits
-            )
+            splits += HistorySplit.all_of(member, scan.splits, self.schema)
             if scan.cache_use is not None:
                 uses.append(scan.cache_use)
         return Scan(schema=self.schema, splits=tuple(splits), cache_use=_together(uses), unread=tuple(unread))
@@ -472,7 +476,7 @@ def conditions_of(table: Table, predicate: Predicate, shown: pa.Schema) -> Predi
         {
             name: values
             for name, values in predicate.values.items()
-            if name not in _OWN.names
+            if name not in FACTS.names
             and name in known.names
             and _is_kept(known.field(name).type, shown.field(name).type)
         }
@@ -503,13 +507,13 @@ def history_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
     # A column of a table of SQL may have such a name, too: the checkpoint goes before it.
     from catalog.statetables import common_type  # heavy, as all that reads states is
 
-    columns = [(name, common_type(found)) for name, found in types.items() if name not in _OWN.names]
-    return pa.schema([*_OWN, *columns])
+    columns = [(name, common_type(found)) for name, found in types.items() if name not in FACTS.names]
+    return pa.schema([*FACTS, *columns])
 
 
 def is_wanted(member: Member, predicate: Predicate) -> bool:
     """Return whether a checkpoint may have rows of a history that conditions on its own columns want."""
-    asked = {name: values for name in _OWN.names if (values := predicate.of(name)) is not None}
+    asked = {name: values for name in FACTS.names if (values := predicate.of(name)) is not None}
     ranges = {name: one for name in RANGED if (one := predicate.ranges.get(name)) is not None}
     facts = member.facts if asked or ranges else {}
     return all(facts[name] in _comparable(values, facts[name]) for name, values in asked.items()) and all(

@@ -29,7 +29,6 @@ from catalog.history import (
     conditions_of,
     history_schema,
     is_wanted,
-    outputs_of,
 )
 from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from readers import ReaderError
@@ -94,20 +93,9 @@ class ChangesTable(JobTable):
         splits: list[Split] = []
         for change in self._changes:
             member = change.after
-            if not is_wanted(member, predicate):
-                continue
-            outputs = outputs_of(member, self.schema)
-            splits += (
-                ChangeSplit(
-                    origin=split,
-                    checkpoint=member.database.reference,
-                    database=member.database.name,
-                    outputs=outputs,
-                    size_bytes=split.size_bytes,
-                    cached_bytes=split.cached_bytes,
-                )
-                for split in member.table.plan(conditions_of(member.table, predicate, self.schema)).splits
-            )
+            if is_wanted(member, predicate):
+                scan = member.table.plan(conditions_of(member.table, predicate, self.schema))
+                splits += ChangeSplit.all_of(member, scan.splits, self.schema)
         return Scan(schema=self.schema, splits=tuple(splits), unread=self._unread)
 
 

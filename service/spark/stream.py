@@ -52,7 +52,6 @@ from catalog.history import (
     HistorySplit,
     Member,
     history_schema,
-    outputs_of,
 )
 from catalog.scan import FactsSplit
 from service.spark.options import RESET, SNAPSHOT, StreamOptions
@@ -257,16 +256,7 @@ class FollowedJob:
                 f"{database.name}: expected the columns that the stream began with, {_shown(self.schema)}, found "
                 f"{_shown(table.schema)}; restart the query, which takes the columns of then"
             )
-        outputs = outputs_of(Member(database, table), self.schema)
-        for split in table.plan().splits:
-            yield kind(
-                origin=split,
-                checkpoint=database.reference,
-                database=database.name,
-                outputs=outputs,
-                size_bytes=split.size_bytes,
-                cached_bytes=split.cached_bytes,
-            )
+        yield from kind.all_of(Member(database, table), table.plan().splits, self.schema)
 
     def _reset(self, database: Database) -> pa.RecordBatch:
         """Return the row that says: forget all rows."""
