@@ -269,7 +269,7 @@ class Steps:
         if before is None or not _is_still(before, catalog):
             before, reset = None, f"checkpoint {self.position.number} is gone, or cannot be read"
         unread = {one: failure for one, _, failure in failures if failure is not None and one < number}
-        first = number if restarted else self.position.number + 1
+        first = ordered[0][0] if restarted else self.position.number + 1
         return Step(
             position=Position(job=job.name, number=number, since_s=since_s, database=database),
             database=database,
@@ -336,10 +336,15 @@ def _goes_on(job: Job, last: Database) -> bool:
 def _gaps(numbers: range, unread: dict[int, str]) -> tuple[Gap, ...]:
     """Return the checkpoints of some numbers that cannot be read, those of one reason together."""
     found: list[Gap] = []
-    for number in sorted(unread) if len(numbers) > 1000 else numbers:
-        reason = unread.get(number, _NEVER_THERE)
-        if found and found[-1].reason == reason and found[-1].last == number - 1:
+    next_one = numbers.start
+    for number in sorted(unread):
+        if next_one < number:
+            found.append(Gap(first=next_one, last=number - 1, reason=_NEVER_THERE))
+        if found and found[-1].reason == unread[number] and found[-1].last == number - 1:
             found[-1] = replace(found[-1], last=number)
         else:
-            found.append(Gap(first=number, last=number, reason=reason))
+            found.append(Gap(first=number, last=number, reason=unread[number]))
+        next_one = number + 1
+    if next_one < numbers.stop:
+        found.append(Gap(first=next_one, last=numbers.stop - 1, reason=_NEVER_THERE))
     return tuple(found)

@@ -449,7 +449,7 @@ class _Chunks(io.RawIOBase):
 
 
 def _json_objects(columns: Sequence[Column], batch: pa.RecordBatch) -> list[str]:
-    labels = [orjson.dumps(name).decode() + ":" for name in _unique(columns)]
+    labels = [orjson.dumps(name).decode() + ":" for name in unique(columns)]
     return _joined(_json_columns(columns, batch), labels, ("{", "}"))
 
 
@@ -472,14 +472,15 @@ def _quoted(text: pa.Array) -> pa.Array:
 
 def _plain_schema(columns: Sequence[Column], schema: pa.Schema) -> pa.Schema:
     types = [plain_type(field.type) for field in schema]
-    return pa.schema(list(zip(_unique(columns), types, strict=True)), schema.metadata)
+    return pa.schema(list(zip(unique(columns), types, strict=True)), schema.metadata)
 
 
 def _plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([plain(array) for array in batch.columns], schema=schema)
 
 
-def _unique(columns: Sequence[Column]) -> list[str]:
+def unique(columns: Sequence[Column]) -> list[str]:
+    """Return the names of columns; a repeated one has a number."""
     names: list[str] = []
     taken = {column.name for column in columns}
     seen: Counter[str] = Counter()

@@ -138,6 +138,11 @@ class SpoolFile:
                 self._empty()
             return content
 
+    def read(self, extent: Extent) -> bytes:
+        """Read an extent that stays; a file of which no extent is taken keeps all. It must not be closed."""
+        assert self._file is not None
+        return os.pread(self._file.fileno(), extent.length, extent.offset)
+
     def close(self) -> None:
         """Delete the file."""
         with self._lock:
@@ -177,7 +182,7 @@ class SpooledResults(ResultBuffer):
         has_room = self._file.has_room(batch.nbytes)
         if super().put(batch, 0 if self._is_behind and has_room else wait_s):
             return True
-        extent = self._file.put(_content_of(batch)) if self._file.has_room(batch.nbytes) else None
+        extent = self._file.put(content_of(batch)) if self._file.has_room(batch.nbytes) else None
         with self._changed:
             self._check()
             self._is_behind = extent is not None
@@ -222,7 +227,7 @@ class SpooledResults(ResultBuffer):
             listener()
 
 
-def _content_of(batch: pa.RecordBatch) -> memoryview:
+def content_of(batch: pa.RecordBatch) -> memoryview:
     """Return a batch as an Arrow stream, because a bare batch loses its dictionaries."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:

@@ -9,44 +9,36 @@ twice in one and once in the other is added or removed once.
 
 from __future__ import annotations
 
-import os
 import sys
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from catalog import Database
 from catalog.differences.splits import CHANGE, JoinedRows, Role, compared_columns
 from catalog.follow.steps import Step
-from catalog.history import CHECKPOINT_AT, CHECKPOINT_ID, DATABASE
+from catalog.history import FACTS
 from readers import KEY_GROUP, sql_type
-from service.base.errors import LimitExceededError, SavepointError, TableNotFoundError
-from service.query.encode.formats import Column, decoded, decoded_schema, plain, plain_type
-from service.query.serving.results import Spool
+from service.base.errors import LimitExceededError, NotSupportedError, SavepointError, TableNotFoundError
+from service.query.encode.formats import Column, decoded, decoded_schema, plain, plain_type, unique
+from service.query.serving.results import Extent, Spool, content_of
 from service.query.sql.plan import DIFFERENCES, QUERY_WORDS
 from service.query.sql.text import text_constant
 from service.tasks.task import Context
 
 _KEPT_BYTES = 1 << 20
 _MOST_ANSWER_BYTES = 256 << 20
-_TAKEN = (CHANGE, CHECKPOINT_ID, CHECKPOINT_AT, DATABASE, "checkpoint_id", "checkpoint_at")
+# The columns that say what changed in which checkpoint, in SQL and in events.
+_TAKEN = [Column(one, "") for one in (CHANGE, *FACTS.names, "checkpoint_id", "checkpoint_at")]
 
 
 def is_statement(what: str) -> bool:
     """Return whether a text is a statement, and not the name of a table."""
     words = what.split(maxsplit=1)
     return what.lstrip().startswith("(") or (len(words) > 1 and words[0].upper() in QUERY_WORDS)
-
-
-@dataclass(frozen=True, slots=True)
-class _Extent:
-    """Where a batch stands in the file."""
-
-    offset: int
-    length: int
 
 
 class Changes:
@@ -80,14 +72,14 @@ class Changes:
         self.schema = decoded_schema(schema)
         self.row_count = self.size_bytes = 0
         self._kept: list[pa.RecordBatch] = []
-        self._extents: list[_Extent] = []
-        self._spool = spool
-        self._file: int | None = None
+        self._extents: list[Extent] = []
+        self._file = spool.file(sys.maxsize)
+        weakref.finalize(self, self._file.close)
         for batch in map(decoded, batches):
             if not batch.num_rows:
                 continue
             self.row_count += batch.num_rows
-            if self._file is None and self.size_bytes + batch.nbytes <= _KEPT_BYTES:
+            if not self._extents and self.size_bytes + batch.nbytes <= _KEPT_BYTES:
                 self._kept.append(batch)
                 self.size_bytes += batch.nbytes
             else:
@@ -97,36 +89,18 @@ class Changes:
         """Yield the rows, batch by batch."""
         yield from self._kept
         for extent in self._extents:
-            assert self._file is not None
-            content = os.pread(self._file, extent.length, extent.offset)
-            yield pa.ipc.open_stream(pa.py_buffer(content)).read_next_batch()
+            yield pa.ipc.open_stream(pa.py_buffer(self._file.read(extent))).read_next_batch()
 
     def _write(self, batch: pa.RecordBatch) -> None:
-        if self._file is None:
-            with self._spool.opened() as file:
-                self._file = os.dup(file.fileno())
-            weakref.finalize(self, _drop, self._file, self._extents, self._spool)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        content = memoryview(sink.getvalue())
-        last = self._extents[-1] if self._extents else _Extent(0, 0)
-        extent = _Extent(last.offset + last.length, len(content))
-        if not self._spool.take(extent.length):
+        content = content_of(batch)
+        extent = self._file.put(content)
+        if extent is None:
             raise LimitExceededError(
-                f"expected room on the disk for the changes of a checkpoint, found none for {self.size_bytes + extent.length:,} bytes",
+                f"expected room on the disk for the changes of a checkpoint, found none for {self.size_bytes + len(content):,} bytes",
                 hint="follow a SELECT with fewer columns or rows, or set more spool_total_bytes",
             )
         self._extents.append(extent)
-        written = 0
-        while written < len(content):
-            written += os.pwrite(self._file, content[written:], extent.offset + written)
-        self.size_bytes += len(content)
-
-
-def _drop(file: int, extents: Sequence[_Extent], spool: Spool) -> None:
-    os.close(file)
-    spool.give_back(sum(extent.length for extent in extents))
+        self.size_bytes += extent.length
 
 
 def changes_of(what: str, step: Step, context: Context, spool: Spool | None = None) -> Changes:
@@ -214,7 +188,7 @@ def _answer(sql: str, database: Database, context: Context) -> tuple[dict[str, s
         query = context.start(replace(context.asked, sql=sql, schema=database.name))
     except TableNotFoundError:
         return None
-    names = _distinct([column.name for column in query.columns])
+    names = unique([*_TAKEN, *query.columns])[len(_TAKEN) :]
     schema = pa.schema([(name, plain_type(one)) for name, one in zip(names, query.schema.types, strict=True)])
     types = {name: column.type for name, column in zip(names, query.columns, strict=True)}
     batches: list[pa.RecordBatch] = []
@@ -230,19 +204,13 @@ def _answer(sql: str, database: Database, context: Context) -> tuple[dict[str, s
                     f"expected an answer of at most {_MOST_ANSWER_BYTES:,} bytes in a checkpoint, found more",
                     hint="follow the table itself, or an aggregate",
                 )
+        # A history leaves out what cannot be read: its rows would seem to vanish.
+        if query.incomplete:
+            raise NotSupportedError(
+                f"expected all rows of the statement, found some left out: {query.incomplete[0].message}",
+                hint="name no history in it, or only checkpoints that can be read",
+            )
     return types, pa.Table.from_batches(batches, schema)
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names of columns, repeated ones with a number, and those that say what changed in which checkpoint."""
-    found: dict[str, None] = dict.fromkeys(_TAKEN)
-    for name in names:
-        number, one = 0, name
-        while one in found:
-            number += 1
-            one = f"{name}_{number}"
-        found[one] = None
-    return list(found)[len(_TAKEN) :]
 
 
 def _has(schema: pa.Schema, column: pa.Field) -> bool:

@@ -17,7 +17,7 @@ from catalog import Catalog, CatalogError
 from catalog.differences.table import diff_table
 from catalog.follow.changes import is_readable
 from catalog.follow.steps import LATEST, Step, Steps
-from catalog.history import CHECKPOINT_AT, CHECKPOINT_ID, DATABASE
+from catalog.history import FACTS
 from readers import ReaderError
 from service.base.errors import (
     DatabaseNotFoundError,
@@ -30,9 +30,6 @@ from service.tasks.follow.changes import Changes, changes_of, is_statement
 from service.tasks.task import LONGEST_TEXT, Context, TaskRequest, option
 
 INTERVAL_S = 0.5
-_FACTS = pa.schema(
-    [(CHECKPOINT_ID, pa.int64()), (CHECKPOINT_AT, pa.timestamp("us", "UTC")), (DATABASE, pa.string())]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +86,7 @@ class CheckpointChanges:
     @property
     def schema(self) -> pa.Schema:
         """The columns of `batches`: three that say which checkpoint it is, as in SQL's `changes`, and those of the changes."""
-        return pa.schema(
-            [*_FACTS, *(field for field in self.changes.schema if field.name not in _FACTS.names)]
-        )
+        return pa.schema([*FACTS, *(field for field in self.changes.schema if field.name not in FACTS.names)])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows with the columns of `schema`."""
@@ -100,7 +95,7 @@ class CheckpointChanges:
         for batch in self.changes.batches():
             own = [
                 pa.repeat(pa.scalar(fact, kind), batch.num_rows)
-                for fact, kind in zip(facts, _FACTS.types, strict=True)
+                for fact, kind in zip(facts, FACTS.types, strict=True)
             ]
             others = [batch.column(name) for name in schema.names[len(own) :]]
             yield pa.RecordBatch.from_arrays([*own, *others], schema=schema)
@@ -212,8 +207,7 @@ def follow(
                 continue
         elif request.once:
             return
-        if step is None or follower.failure is not None:
-            wait(interval_s)
+        wait(interval_s)
         told = look_again(context, told)
 
 

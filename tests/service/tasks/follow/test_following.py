@@ -15,7 +15,7 @@ import pytest
 
 from catalog import Catalog, NoSuchTableError, Root
 from catalog.errors import NoSuchCheckpointError, NotComparableError
-from service.base.errors import LimitExceededError, SavepointError, TableNotFoundError
+from service.base.errors import LimitExceededError, NotSupportedError, SavepointError, TableNotFoundError
 from service.base.settings import Settings
 from service.query.engines.registry import open_engines
 from service.query.running.session import Session
@@ -179,6 +179,25 @@ def test_what_is_gone_or_unreadable_is_a_gap_that_the_next_step_spans(followed: 
         (4, "changed", "key_662", 11290, 11292),
         (4, "removed", "key_0", 1, None),
     ]
+
+
+def test_a_long_gap_is_told_whole(followed: Followed, job: Path) -> None:
+    for number, later in ((4, 9000), (3, 5000)):
+        numbered(job / f"chk-{number}", later).rename(job / f"chk-{later}")
+    (job / "chk-5000" / "_metadata").write_bytes(b"no metadata")
+    followed.catalog.refresh()
+
+    gaps = [tuple(one["gap"]) for one in followed.events(since="2") if "gap" in one]
+
+    assert gaps == [(3, 4999), (5000, 5000), (5001, 8999)]
+
+
+def test_a_statement_over_what_cannot_be_read_is_an_error(followed: Followed, job: Path) -> None:
+    (job / "chk-1" / "_metadata").write_bytes(b"no metadata")
+    followed.catalog.refresh()
+
+    with pytest.raises(NotSupportedError, match="found some left out"):
+        list(followed.events(f"SELECT count(*) AS n FROM job__history.{TABLE}", since="3"))
 
 
 def test_damaged_state_is_a_gap_and_an_error_at_the_end(followed: Followed, job: Path) -> None:
