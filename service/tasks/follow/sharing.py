@@ -109,7 +109,8 @@ class Followers:
                     except (QueryError, CatalogError, ReaderError) as error:
                         follower.failed(step, query_error_of(error))
                         yield None
-                        await asyncio.wait([look], timeout=HEARTBEAT_S)
+                        # The next try tells whether it only went away.
+                        await asyncio.wait([look], timeout=INTERVAL_S)
                     else:
                         yield follower.took(step, changes)
                 elif request.once:

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
+import savepointdb
 from catalog import Catalog, NoSuchTableError, Root
 from catalog.errors import NoSuchCheckpointError, NotComparableError
 from service.base.errors import LimitExceededError, NotSupportedError, SavepointError, TableNotFoundError
@@ -26,6 +27,7 @@ from service.tasks.follow.following import Follower, FollowRequest, follow
 from service.tasks.task import Context
 from tests.support.changing import CHANGES, TABLE, make, make_job, numbered
 from tests.support.checkpoints import NOON
+from tests.support.objectstore import Fault, ObjectStore, Proxy, status
 
 Wait = Callable[[float], object]
 
@@ -43,7 +45,7 @@ def job(written: Path, tmp_path: Path) -> Path:
 class Followed:
     """Follows the jobs of a folder, by events."""
 
-    def __init__(self, root: Path, **settings: Any) -> None:
+    def __init__(self, root: Path | str, **settings: Any) -> None:
         self.catalog = Catalog([Root(path=str(root), label="prod")])
         self.settings = Settings().replaced(settings)
         self.session = Session(self.catalog, open_engines(self.settings), self.settings)
@@ -255,6 +257,54 @@ def test_new_checkpoints_come_while_it_waits(followed: Followed, job: Path, tmp_
             break
 
     assert rows_of(events) == sorted([row for row in ROWS if row[0] > 2], key=str)
+
+
+@pytest.mark.slow
+def test_a_job_in_an_object_store_is_followed(store: ObjectStore, proxy: Proxy, written: Path) -> None:
+    def add(number: int) -> None:
+        # As Flink does: what the metadata names is there before it.
+        files = sorted((written / f"chk-{number}").iterdir(), key=lambda path: path.name == "_metadata")
+        for path in files:
+            store.put(f"followed/job/chk-{number}/{path.name}", path.read_bytes())
+
+    def damaged() -> None:
+        add(3)
+        store.put("followed/job/chk-3/_metadata", b"no metadata")
+
+    def unreachable() -> None:
+        proxy.faults.append(Fault(status(403), method="GET HEAD"))
+
+    def back() -> None:
+        proxy.faults.clear()
+
+    def gone() -> None:
+        for key in store.contents("followed/job/chk-2/"):
+            store.delete(key)
+        add(4)
+
+    left = [lambda: add(2), damaged, unreachable, back, gone]
+    add(1)
+    found = Followed(proxy.url("followed"))
+    events: list[dict[str, Any]] = []
+    with closing(found.session):
+        for event in found.events(since="1", wait=lambda _: left.pop(0)(), once=False):
+            events.append(event)
+            if event.get("checkpoint") == 4:
+                break
+
+    assert [one for one in events if "change" not in one and "gap" not in one] == [
+        {"checkpoint": 2, "complete": True, "rows": 3, "token": "2"},
+        {"reset": 4, "reason": "checkpoint 2 is gone, or cannot be read"},
+        {"checkpoint": 4, "complete": True, "rows": 999, "token": "4"},
+    ]
+    assert [one["gap"] for one in events if "gap" in one] == [[3, 3]]
+    assert sorted(rows_of(one for one in events if one.get("checkpoint_id") == 2), key=str) == [
+        row for row in sorted(ROWS, key=str) if row[0] == 2
+    ]
+    assert len(found.warnings) == 1
+    at_4 = [one for one in events if one.get("checkpoint_id") == 4]
+    with savepointdb.connect(written / "chk-4") as db:
+        assert summed(at_4) == dict(db.sql(f"SELECT key, value FROM {TABLE}").fetchall())
 
 
 def test_a_job_that_restarts_with_lower_numbers_is_an_event(

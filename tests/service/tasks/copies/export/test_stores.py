@@ -16,6 +16,7 @@ from pyarrow import parquet
 from tests.service.tasks.copies.export.conftest import expected, rows
 from tests.support.objectstore import BUCKET, KEY_VARIABLES, Fault, ObjectStore, Proxy, status
 from tests.support.paths import DATA
+from tests.support.waiting import awaited
 
 WORDCOUNT = DATA / "flink/2.3.0/wordcount-rocksdb-savepoints/native"
 HISTORY = DATA / "flink/2.3.0/wordcount-rocksdb-checkpoint-incremental/checkpoint"
@@ -75,22 +76,14 @@ def test_iceberg_in_a_store_needs_a_catalog(export: Any, proxy: Proxy) -> None:
     assert "--catalog names one" in export(WORDCOUNT, proxy.url("lake"), "--format", "iceberg").err
 
 
-def test_iceberg_in_a_store_has_a_snapshot_for_each_checkpoint(store: ObjectStore, tmp_path: Path) -> None:
+def test_iceberg_in_a_store_follows_a_job(store: ObjectStore, tmp_path: Path) -> None:
     from pyiceberg.catalog import load_catalog
 
-    job, uri = tmp_path / "job", f"sqlite:///{tmp_path}/catalog.db"
-    shutil.copytree(HISTORY, job)
+    uri = f"sqlite:///{tmp_path}/catalog.db"
 
     # Arrow's client sends chunks, which the proxy does not know.
-    exported(
-        job,
-        Proxy(store.address, address=store.address).url("lake"),
-        "--format",
-        "iceberg",
-        "--catalog",
-        uri,
-        *TABLES,
-    )
+    target = Proxy(store.address, address=store.address).url("lake")
+    job = followed(store, tmp_path, target, "--format", "iceberg", "--catalog", uri, *TABLES)
 
     host, port = store.address
     reached = {
@@ -110,13 +103,8 @@ def test_iceberg_in_a_store_has_a_snapshot_for_each_checkpoint(store: ObjectStor
     ]
 
 
-def test_delta_in_a_store_has_a_version_for_each_checkpoint(
-    store: ObjectStore, proxy: Proxy, tmp_path: Path
-) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(HISTORY, job)
-
-    exported(job, proxy.url("lake"), "--format", "delta", *TABLES)
+def test_delta_in_a_store_follows_a_job(store: ObjectStore, proxy: Proxy, tmp_path: Path) -> None:
+    job = followed(store, tmp_path, proxy.url("lake"), "--format", "delta", *TABLES)
 
     logs = [key for key in store.contents("lake/") if "aggregate__count/_delta_log/" in key]
     assert [key.rpartition("/")[2] for key in sorted(logs)] == [f"{number:020}.json" for number in (0, 1)]
@@ -133,18 +121,31 @@ def content(store: ObjectStore, key: str) -> bytes:
     return found
 
 
-def exported(source: Path, target: str, *options: str) -> None:
-    """Export in a process of its own: deltalake lets no other thread of Python run while it waits, and the store is one."""
-    command = [
-        sys.executable,
-        "-m",
-        "savepointdb",
-        "export",
-        str(source),
-        "--to",
-        target,
-        "--no-cache",
-        *options,
-    ]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 0, ended.stderr
+def followed(store: ObjectStore, folder: Path, target: str, *options: str) -> Path:
+    """Follow a job until the second of its checkpoints is there; return the job.
+
+    The command is a process of its own: deltalake lets no other thread of Python run while it waits, and the store is one.
+    """
+    job = folder / "job"
+    shutil.copytree(HISTORY / "shared", job / "shared")
+    command = [sys.executable, "-m", "savepointdb", "export", str(job), "--to", target, "--no-cache"]
+    command += ["--follow", "--interval", "0.05", *options]
+    shutil.copytree(HISTORY / "chk-1", job / "chk-1")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        try:
+            awaited(lambda: is_whole(store, 1))
+            shutil.copytree(HISTORY / "chk-2", job / "chk-2")
+            awaited(lambda: is_whole(store, 2))
+        finally:
+            process.kill()
+            assert process.stderr is not None
+            assert process.stderr.read() == b""
+    return job
+
+
+def is_whole(store: ObjectStore, savepoints: int) -> bool:
+    """Whether the manifest has so many savepoints, and nothing is unfinished."""
+    found = store.contents("lake/")
+    if "lake/manifest.json" not in found or any("_unfinished" in key for key in found):
+        return False
+    return len(json.loads(content(store, "lake/manifest.json"))["savepoints"]) == savepoints
