@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,7 @@ from tests.service.tasks.copies.export.conftest import (
     tables_of,
 )
 from tests.spark.conftest import CASES, EVERYTHING, FLINK, SHORT_LIVED
+from tests.support.changing import TABLE, make_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +58,12 @@ NAMES = (
 pytestmark = pytest.mark.spark
 
 
-def exported(engine: SparkEngine | None, request: ExportRequest, source: str = str(EVERYTHING)) -> Exported:
+def exported(
+    engine: SparkEngine | None,
+    request: ExportRequest,
+    source: str = str(EVERYTHING),
+    wait: Callable[[float], object] = lambda _: None,
+) -> Exported:
     """Export by executors, or here."""
     found = catalog.connect(source)
     context = Context(
@@ -64,7 +72,7 @@ def exported(engine: SparkEngine | None, request: ExportRequest, source: str = s
         start=lambda request: pytest.fail("an export runs no query"),
         worker=lambda name, size_bytes: engine,
     )
-    return run(request, context)
+    return run(request, context, wait=wait)
 
 
 def test_executors_write_what_this_machine_writes(spark_engine: SparkEngine, tmp_path: Path) -> None:
@@ -91,19 +99,60 @@ def test_spark_reads_the_files(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_spark_reads_the_files_of_each_checkpoint(spark: SparkSession, tmp_path: Path, format: str) -> None:
-    job, to = tmp_path / NAMESPACE, tmp_path / "to"
-    shutil.copytree(WORDCOUNT_HISTORY, job)
-    exported(None, ExportRequest(to=str(to), format=format, tables=("aggregate__count",)), source=str(job))
+def test_spark_reads_each_commit_of_tables_that_follow(
+    spark: SparkSession, tmp_path: Path, format: str
+) -> None:
+    to = tmp_path / "to"
+    commits: list[list[str]] = []
 
-    for checkpoint in (1, 2):
+    def committed(job: Path, checkpoint: int) -> None:
         if format == "delta":
-            files = delta_table(to, "aggregate__count", checkpoint).file_uris()
+            files = delta_table(to, TABLE, checkpoint).file_uris()
         else:
-            with iceberg_table(to, "aggregate__count", checkpoint) as (table, snapshot):
+            with iceberg_table(to, TABLE, checkpoint) as (table, snapshot):
                 files = [task.file.file_path for task in table.scan(snapshot_id=snapshot).plan_files()]
+        commits.append(sorted(files))
         found = spark.read.parquet(*files).toArrow()
-        assert rows(found) == rows(expected(job / f"chk-{checkpoint}", "aggregate__count"))
+        assert rows(found) == rows(expected(job / f"chk-{checkpoint}", TABLE))
+
+    following(tmp_path, to, format, committed)
+
+    assert len(commits) == 4
+    # One of 128 files for each key group with a change: most are those of the checkpoint before.
+    assert [len(set(after) - set(before)) for before, after in pairwise(commits)] == [3, 2, 1]
+
+
+def following(
+    folder: Path, to: Path, format: str, committed: Callable[[Path, int], object] = lambda *_: None
+) -> Path:
+    """Export a job of four checkpoints, each when it comes, a file for each key group.
+
+    Args:
+        folder: gets the job, whose folder has the name of the namespace.
+        to: the tables.
+        format: of the tables.
+        committed: called behind each commit, with the job and the number of its checkpoint.
+    """
+    written, job = make_job(folder / "written"), folder / NAMESPACE
+    job.mkdir()
+    numbers = iter(range(1, 5))
+    last = next(numbers)
+    shutil.copytree(written / "chk-1", job / "chk-1", copy_function=shutil.copy2)
+
+    def wait(_: float) -> None:
+        nonlocal last
+        committed(job, last)
+        last = next(numbers, 0)
+        if not last:
+            raise KeyboardInterrupt
+        shutil.copytree(written / f"chk-{last}", job / f"chk-{last}", copy_function=shutil.copy2)
+
+    request = ExportRequest(
+        to=str(to), format=format, tables=(TABLE,), follow=True, partition_by="_key_group"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        exported(None, request, source=str(job), wait=wait)
+    return job
 
 
 @pytest.fixture(scope="module")
@@ -126,16 +175,22 @@ def test_icebergs_own_library_reads_every_snapshot(iceberg_jar: Path, tmp_path: 
     shutil.copytree(WORDCOUNT_HISTORY, job)
     wanted: list[Any] = []
     metadata: list[str] = []
+    followed = tmp_path / "followed"
+    followed.mkdir()
+    following(followed, followed / "lake", "iceberg")
+    lakes = [followed / "lake"]
     for source, tables in (
         (str(job), ("aggregate__count", "operators")),
         (str(CASES["sql"]), ("*window-aggs",)),
         (str(CASES["types"]), tuple(f"*__v_{name}" for name in NAMES)),
     ):
-        to = tmp_path / f"lake-{len(metadata)}"
+        to = tmp_path / f"lake-{len(lakes)}"
         request = ExportRequest(
             to=str(to), tables=tables, format="iceberg", namespace=NAMESPACE, nanoseconds="text"
         )
         exported(None, request, source=source)
+        lakes.append(to)
+    for to in lakes:
         for savepoint in manifest_of(to)["savepoints"]:
             for table in savepoint["tables"]:
                 file = str(max((to / NAMESPACE / table["folder"] / "metadata").glob("*.metadata.json")))
@@ -153,7 +208,7 @@ def test_icebergs_own_library_reads_every_snapshot(iceberg_jar: Path, tmp_path: 
     )
 
     assert ran.returncode == 0, ran.stderr
-    assert len(metadata) == 3 + len(NAMES)
+    assert len(metadata) == 4 + len(NAMES)
     found = [json.loads(line) for line in ran.stdout.splitlines()]
     assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, wanted))
 
