@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 
 import catalog
@@ -245,6 +246,32 @@ def _diff(table: str) -> Callable[[Path], Callable[[], int]]:
     return prepare
 
 
+def _followed(savepoint: Path) -> Callable[[], int]:
+    """Return a measurement of a follower: from the moment at which a checkpoint is whole to its last row, with the longest wait."""
+    folder = tempfile.TemporaryDirectory(dir=savepoint.parent)
+    numbers = count(1)
+
+    def add() -> None:
+        number = next(numbers)
+        checkpoint = Path(folder.name, "job", f"chk-{number}")
+        checkpoint.mkdir(parents=True)
+        source = _changed(savepoint) if number % 2 == 0 else savepoint
+        for file in source.iterdir():
+            if file.name != "_metadata":
+                (checkpoint / file.name).hardlink_to(file)
+        # A copy, with the time of a new checkpoint.
+        (checkpoint / "_metadata").write_bytes((source / "_metadata").read_bytes())
+
+    add()
+    followed = savepointdb.connect(folder.name).follow("aggregate__count", job="job", since=1)
+
+    def once() -> int:
+        add()
+        return len(next(followed))
+
+    return once
+
+
 def _summary(savepoint: Path) -> Callable[[], int]:
     """Return a measurement of what differs in all states, in two threads, of savepoints that are opened for it."""
 
@@ -385,6 +412,11 @@ DIFFERENCES: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] = 
     f"diff of `count`, {CHANGED_KEYS:,} keys changed": (_diff("aggregate__count"), False, RUNS),
     f"diff of `account`, {CHANGED_KEYS:,} keys of `count` changed": (
         _diff("aggregate__account"),
+        False,
+        RUNS,
+    ),
+    f"follow `count`: {CHANGED_KEYS:,} changes, from the checkpoint to the last row": (
+        _followed,
         False,
         RUNS,
     ),

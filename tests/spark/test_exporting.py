@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 ROWS = Path(__file__).parent / "IcebergRows.java"
+SQLITE = "org.xerial:sqlite-jdbc:3.46.0.0"
+REST = Path(__file__).parent / "IcebergRest.java"
 WORDCOUNT_HISTORY = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
 NAMES = (
     "row",
@@ -123,8 +126,12 @@ def test_spark_reads_each_commit_of_tables_that_follow(
 
 
 def following(
-    folder: Path, to: Path, format: str, committed: Callable[[Path, int], object] = lambda *_: None
-) -> Path:
+    folder: Path,
+    to: Path,
+    format: str,
+    committed: Callable[[Path, int], object] = lambda *_: None,
+    **options: Any,
+) -> None:
     """Export a job of four checkpoints, each when it comes, a file for each key group.
 
     Args:
@@ -132,6 +139,7 @@ def following(
         to: the tables.
         format: of the tables.
         committed: called behind each commit, with the job and the number of its checkpoint.
+        options: of the export, besides these.
     """
     written, job = make_job(folder / "written"), folder / NAMESPACE
     job.mkdir()
@@ -148,29 +156,28 @@ def following(
         shutil.copytree(written / f"chk-{last}", job / f"chk-{last}", copy_function=shutil.copy2)
 
     request = ExportRequest(
-        to=str(to), format=format, tables=(TABLE,), follow=True, partition_by="_key_group"
+        to=str(to), format=format, tables=(TABLE,), follow=True, partition_by="_key_group", **options
     )
     with pytest.raises(KeyboardInterrupt):
         exported(None, request, source=str(job), wait=wait)
-    return job
 
 
 @pytest.fixture(scope="module")
-def iceberg_jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library of Iceberg, brought by Maven. Its part for Spark does not run on this Spark, but that for Java does."""
+def iceberg_java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Java with the library of Iceberg, brought by Maven. Its part for Spark does not run on this Spark, but that for Java does."""
     for tool in ("java", "javac", "mvn"):
         if shutil.which(tool) is None:
             pytest.skip(f"no {tool}")
-    folder = tmp_path_factory.mktemp("iceberg")
-    copy = ["mvn", "--batch-mode", "--quiet", "dependency:copy", f"-Dartifact={ICEBERG}"]
-    subprocess.run([*copy, f"-DoutputDirectory={folder}"], check=True, timeout=300, cwd=folder)
-    [jar] = folder.glob("*.jar")
-    return jar
-
-
-def test_icebergs_own_library_reads_every_snapshot(iceberg_jar: Path, tmp_path: Path) -> None:
     import pyspark
 
+    folder = tmp_path_factory.mktemp("iceberg")
+    for name in (ICEBERG, SQLITE):
+        copy = ["mvn", "--batch-mode", "--quiet", "dependency:copy", f"-Dartifact={name}"]
+        subprocess.run([*copy, f"-DoutputDirectory={folder}"], check=True, timeout=300, cwd=folder)
+    return ["java", *SHORT_LIVED.split(), "-cp", f"{folder}/*:{Path(pyspark.__file__).parent / 'jars'}/*"]
+
+
+def test_icebergs_own_library_reads_every_snapshot(iceberg_java: list[str], tmp_path: Path) -> None:
     job = tmp_path / NAMESPACE
     shutil.copytree(WORDCOUNT_HISTORY, job)
     wanted: list[Any] = []
@@ -198,9 +205,8 @@ def test_icebergs_own_library_reads_every_snapshot(iceberg_jar: Path, tmp_path: 
                 for row in expected(Path(savepoint["path"]), table["name"]).to_pylist():
                     wanted.append([file, str(savepoint["checkpoint_id"]), plain(row)])
 
-    jars = f"{iceberg_jar}:{Path(pyspark.__file__).parent / 'jars'}/*"
     ran = subprocess.run(
-        ["java", *SHORT_LIVED.split(), "-cp", jars, str(ROWS), *metadata],
+        [*iceberg_java, str(ROWS), *metadata],
         capture_output=True,
         text=True,
         timeout=120,
@@ -211,6 +217,33 @@ def test_icebergs_own_library_reads_every_snapshot(iceberg_jar: Path, tmp_path: 
     assert len(metadata) == 4 + len(NAMES)
     found = [json.loads(line) for line in ran.stdout.splitlines()]
     assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, wanted))
+
+
+def test_tables_in_a_rest_catalog_follow(iceberg_java: list[str], tmp_path: Path) -> None:
+    from pyiceberg.catalog import load_catalog
+
+    served = [*iceberg_java, str(REST), str(tmp_path)]
+    with subprocess.Popen(served, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            url = f"http://127.0.0.1:{int(server.stdout.readline())}"
+            seen: list[int] = []
+
+            def committed(job: Path, checkpoint: int) -> None:
+                with closing(load_catalog("rest", type="rest", uri=url)) as found:
+                    table = found.load_table((NAMESPACE, TABLE))
+                    assert rows(table.scan().to_arrow()) == rows(expected(job / f"chk-{checkpoint}", TABLE))
+                    seen[:] = [
+                        int(one.summary["savepointdb.checkpoint-id"] or 0)
+                        for one in table.snapshots()
+                        if one.summary
+                    ]
+
+            following(tmp_path, tmp_path / "to", "iceberg", committed, catalog=url)
+        finally:
+            server.kill()
+
+    assert seen == [1, 2, 3, 4]
 
 
 def plain(value: Any) -> Any:
