@@ -7,6 +7,7 @@ follower has asked for are kept for the others, a bounded number of bytes; who c
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import suppress
@@ -27,6 +28,8 @@ from service.tasks.task import Context
 _MOST_BYTES = 256 << 20
 _MOST_KEPT = 256
 _MOST_DIFFS = 4
+# Looks take a fifth of the time of one thread at most.
+_LOOK_SHARE = 4
 HEARTBEAT_S = 15.0
 
 
@@ -164,14 +167,18 @@ class Followers:
         return self._look
 
     async def _find_new(self) -> None:
+        took_s = 0.0
         while not self._is_ending():
-            await asyncio.sleep(INTERVAL_S)
+            # Folders of thousands of jobs take long to look through: that is not all that a service does.
+            await asyncio.sleep(max(INTERVAL_S, _LOOK_SHARE * took_s))
+            began_s = time.monotonic()
             # A root that cannot be listed for a moment is no reason to stop.
             with suppress(ReaderError, OSError):
                 known = await to_thread.run_sync(self._looked)
                 if known != self._known:
                     self._known = known
                     return
+            took_s = time.monotonic() - began_s
             if not self.count:
                 return
 

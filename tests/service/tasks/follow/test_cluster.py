@@ -1,4 +1,4 @@
-"""Followers of a real session cluster, killed at random: the sum of their events is the state of the newest checkpoint.
+"""Followers of a real session cluster, killed at random as the service is: the sum of their events is the state of the newest checkpoint.
 
 A job counts, with a checkpoint each second of which ten are retained; incremental RocksDB, and hashmap. It is cancelled, and goes on from
 its last checkpoint as another job. `CHECKPOINTS` says how many each follower sees at least (60 if not set). The folder of the last ten
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -24,12 +25,8 @@ import orjson
 import pytest
 
 import savepointdb
-from catalog import Catalog, Root
-from service.base.settings import Settings
-from service.doors.app import create_app
 from tests.support.flinkcluster import FlinkCluster, flink_cluster
 from tests.support.paths import DATA
-from tests.support.serving import listening
 from tests.support.waiting import awaited
 
 pytestmark = pytest.mark.flink
@@ -140,11 +137,48 @@ def by_command(job: Path) -> Callable[[Consumer, Follower], None]:
     return read
 
 
-def by_events(url: str, job: Path) -> Callable[[Consumer, Follower], None]:
+class Service:
+    """A service in a process of its own, which is killed again and again.
+
+    Args:
+        root: what it serves.
+
+    Attributes:
+        url: its address, which stays.
+        kills: how often it was killed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            port = found.getsockname()[1]
+        self.url, self.kills = f"http://127.0.0.1:{port}", 0
+        serve = [sys.executable, "-m", "savepointdb", "serve", "--no-cache"]
+        self._command = [*serve, "--root", f"real={root}", "--port", str(port)]
+        self._process = self._started()
+
+    def restart(self) -> None:
+        """Kill it, with all of its workers, and start another one."""
+        self.close()
+        self.kills += 1
+        self._process = self._started()
+
+    def close(self) -> None:
+        """Kill it."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, start_new_session=True, **_SILENT)
+
+
+def by_events(service: Service, job: Path) -> Callable[[Consumer, Follower], None]:
     def read(consumer: Consumer, follower: Follower) -> None:
-        headers = {"Last-Event-ID": consumer.token}
         with httpx.stream(
-            "GET", f"{url}/api/jobs/{job.name}/changes", params=_ASKED, headers=headers, timeout=60
+            "GET",
+            f"{service.url}/api/jobs/{job.name}/changes",
+            params=_ASKED,
+            headers={"Last-Event-ID": consumer.token},
+            timeout=60,
         ) as answer:
             assert answer.status_code == 200, answer.read()
             follower.stop = answer.close
@@ -152,9 +186,18 @@ def by_events(url: str, job: Path) -> Callable[[Consumer, Follower], None]:
                 if line.startswith("data: "):
                     consumer.take(orjson.loads(line.removeprefix("data: ")))
                 if follower.dies():
+                    if follower.kills % 3 == 0:
+                        service.restart()
                     return
 
-    return read
+    def read_again(consumer: Consumer, follower: Follower) -> None:
+        try:
+            read(consumer, follower)
+        except httpx.TransportError:
+            # The service was killed, or does not listen yet.
+            follower.ends.wait(0.2)
+
+    return read_again
 
 
 def by_python(job: Path) -> Callable[[Consumer, Follower], None]:
@@ -293,10 +336,9 @@ def test_the_sum_of_all_events_is_the_state(cluster: FlinkCluster, tmp_path: Pat
     root = cluster.directory / "checkpoints"
     first = cluster.submit()
     awaited(lambda: cluster.newest(first) >= 2)
-    app = create_app(Settings.of(cache="off"), Catalog([Root(path=str(root), label="real")]))
-    with listening(app, 5) as url:
+    with closing(Service(root)) as service:
         job = root / first
-        followers = [Follower(read) for read in (by_command(job), by_events(url, job), by_python(job))]
+        followers = [Follower(read) for read in (by_command(job), by_events(service, job), by_python(job))]
         lake = Lake(job, tmp_path / "lake")
         sink = SparkTable(job, tmp_path / "spark")
         for follower in (*followers, lake, sink):
@@ -341,7 +383,7 @@ def test_the_sum_of_all_events_is_the_state(cluster: FlinkCluster, tmp_path: Pat
     assert len(state) == 1000
     assert [one.consumer.rows == state for one in followers] == [True, True, True]
     assert all("restarted" in one.consumer.kinds for one in followers)
-    assert all(one.kills for one in followers) or CHECKPOINTS < 60
+    assert (all(one.kills for one in followers) and service.kills) or CHECKPOINTS < 60
     if os.environ.get("RECORD"):
         record(cluster.version, root / second)
 
