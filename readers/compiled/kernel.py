@@ -131,6 +131,7 @@ UNITS = (
     "readers.formats.changelog.log",
     "readers.formats.inflight",
     "readers.formats.rocksdb.sst.checksums",
+    "readers.formats.rocksdb.sst.manifest",
     "readers.formats.rocksdb.sst.blocks",
     "readers.formats.rocksdb.sst.merge",
     "readers.differences",
