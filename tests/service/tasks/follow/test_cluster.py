@@ -183,8 +183,9 @@ def by_events(service: Service, job: Path) -> Callable[[Consumer, Follower], Non
             assert answer.status_code == 200, answer.read()
             follower.stop = answer.close
             for line in answer.iter_lines():
-                if line.startswith("data: "):
-                    consumer.take(orjson.loads(line.removeprefix("data: ")))
+                if not line.startswith("data: "):
+                    continue
+                consumer.take(orjson.loads(line.removeprefix("data: ")))
                 if follower.dies():
                     if follower.kills % 3 == 0:
                         service.restart()
