@@ -8,7 +8,7 @@ A `Catalog` gets its databases from a `DatabaseSource`:
 
 A root is a savepoint itself, or a folder that holds some at any depth. A savepoint is a folder with a `_metadata` file, or a
 single file `savepoint-<random>` of Flink 1.2, which begins as `_metadata` does. The search enters neither savepoints nor the
-data folders of checkpoints (`shared`, `taskowned`, `dstl`).
+data folders of checkpoints (`shared`, `taskowned`, `dstl`), and passes over hidden files: Flink's `_metadata` is one while it is written.
 
 In each folder the search opens at most `_MAX_PROBES` files, first those with "savepoint" in their names; of remote files only
 these, for each is a request.
@@ -157,7 +157,9 @@ def _below(system: RemoteFileSystem, root: Location) -> Iterator[tuple[tuple[str
 
 def _single_files(system: FileSystem, folder: Location, listing: Listing) -> Iterator[str]:
     """Yield the names of the files that are savepoints."""
-    files = {name: "savepoint" in name.casefold() for name in sorted(listing.files)}
+    # Flink writes `._metadata.inprogress.<random>`, and gives it its name at the end: until then there is no checkpoint.
+    names = [name for name in sorted(listing.files) if not name.startswith(".")]
+    files = {name: "savepoint" in name.casefold() for name in names}
     named = [name for name, is_named in files.items() if is_named]
     others = [name for name, is_named in files.items() if not is_named] if system.is_local else []
     # A root may be a folder of anything, with a million files: to open them all would take minutes.

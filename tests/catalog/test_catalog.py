@@ -415,6 +415,17 @@ def test_single_file_savepoints_are_found_among_others(tmp_path: Path) -> None:
         assert connected.database(name).table("operators").scan().to_arrow().num_rows > 0
 
 
+def test_metadata_that_flink_still_writes_is_no_savepoint(tmp_path: Path) -> None:
+    unfinished = tmp_path / "job" / "chk-9" / "._metadata.inprogress.83f80c0b-e27b-4744-9700-2dc80365968a"
+    unfinished.parent.mkdir(parents=True)
+    unfinished.write_bytes(METADATA)
+    assert list(find_savepoints(str(tmp_path))) == []
+
+    unfinished.rename(unfinished.with_name("_metadata"))
+
+    assert [one.relative for one in find_savepoints(str(tmp_path))] == [("job", "chk-9")]
+
+
 def test_a_large_folder_is_not_read_for_its_savepoints(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / f"{number:03d}").write_bytes(METADATA if number in (7, 99) else b"")
