@@ -1,11 +1,12 @@
-"""`make bench-lists`: lists of the tables and columns of thousands of savepoints, cold and after a restart.
+"""`make bench-lists`: the tables and columns of thousands of savepoints, cold and after a restart; the history of a job of as many.
 
     copies      30 jobs, each a hundred copies of one of the savepoints in `tests/data/flink`
     checkpoints the same, but no two savepoints have the same checkpoint id, names of files and handles, key groups or offsets:
                 as the checkpoints of a job differ
+    history     one job of such checkpoints: a key in one of them, and in all of them, the first time and again
 
 Each measurement is a process of its own: seconds of a processor for the look at the roots, all rows of `information_schema.tables`, and
-then of `columns`. The files are in the page cache.
+then of `columns`; or for each query. The files are in the page cache.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,10 @@ from readers.storage.location import SavepointLocation
 from writers.metadata import with_leaves, write_metadata
 
 FLINK = Path(__file__).parent.parent / "tests" / "data" / "flink"
+HISTORIES = {
+    "rocksdb, incremental": "2.3.0/wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2",
+    "canonical": "2.3.0/wordcount-hashmap-savepoints/canonical",
+}
 JOBS = 30
 RUNS = 3
 
@@ -55,10 +61,10 @@ def write_copies(root: Path, savepoints: int) -> None:
             shutil.copytree(source.parent / "shared", job / "shared", dirs_exist_ok=True)
 
 
-def write_checkpoints(root: Path, savepoints: int) -> None:
+def write_checkpoints(root: Path, savepoints: int, sources: Sequence[Path] = (), jobs: int = JOBS) -> None:
     """Write jobs of savepoints that differ as checkpoints do below `root`."""
     chance = random.Random(root.name)
-    for source, job, number in _places(root, savepoints):
+    for source, job, number in _places(root, savepoints, sources, jobs):
         target = job / f"chk-{number}"
         target.mkdir(parents=True)
         metadata = read_metadata((source / "_metadata").read_bytes())
@@ -68,13 +74,15 @@ def write_checkpoints(root: Path, savepoints: int) -> None:
         (target / "_metadata").write_bytes(write_metadata(changed))
 
 
-def _places(root: Path, savepoints: int) -> list[tuple[Path, Path, int]]:
+def _places(
+    root: Path, savepoints: int, sources: Sequence[Path] = (), jobs: int = JOBS
+) -> list[tuple[Path, Path, int]]:
     """Return (savepoint to copy, folder of the job, number) of each savepoint."""
-    sources = sorted(path.parent for path in FLINK.rglob("_metadata"))
+    known = sources or sorted(path.parent for path in FLINK.rglob("_metadata"))
     return [
-        (sources[job % len(sources)], root / f"job-{job:02}", number + 1)
-        for job in range(JOBS)
-        for number in range(savepoints // JOBS)
+        (known[job % len(known)], root / f"job-{job:02}", number + 1)
+        for job in range(jobs)
+        for number in range(savepoints // jobs)
     ]
 
 
@@ -170,6 +178,24 @@ def measure(root: Path, cache: Path) -> dict[str, float]:
     }
 
 
+def measure_history(root: Path) -> dict[str, float]:
+    """Return the seconds of each query of the only job below `root`, in this process, which has just begun."""
+    import savepointdb  # after the clock of the process
+
+    found: dict[str, float] = {}
+    with savepointdb.connect(root) as connection:
+        sql = """SELECT value FROM "job-00__history".aggregate__count WHERE key = 'key_662'"""
+        newest = sum(1 for _ in root.glob("*/chk-*"))
+        for run in ("first", "later"):
+            for name, condition in (("one", f" AND _checkpoint_id = {newest}"), ("all", "")):
+                begun = time.process_time()
+                rows = connection.sql(sql + condition).arrow().num_rows
+                found[f"{run} {name}"] = time.process_time() - begun
+                # Some of the checkpoints may lack the key group.
+                assert rows <= 1 if condition else newest // 2 < rows <= newest
+    return found
+
+
 def main() -> None:
     """Write the savepoints, and print what lists of them cost."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lists", description=__doc__)
@@ -182,7 +208,8 @@ def main() -> None:
     parser.add_argument("--measure", nargs=2, type=Path, metavar=("ROOT", "CACHE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measure(*options.measure)))
+        root, cache = options.measure
+        print(json.dumps(measure(root, cache) if cache.name else measure_history(root)))
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -199,6 +226,14 @@ def main() -> None:
                         f"{name:<12} {state:<8} {found['table_rows']:>8,} tables {found['column_rows']:>9,} columns: "
                         f"roots {found['roots']:.2f} s, tables {found['tables']:.2f} s, columns {found['columns']:.2f} s"
                     )
+        for name, source in HISTORIES.items():
+            root = folder / f"history-{name}"
+            if not root.exists():
+                write_checkpoints(root, options.savepoints, [FLINK / source], 1)
+            for _ in range(RUNS):
+                command = [sys.executable, "-m", "benchmarks.lists", "--measure", str(root), ""]
+                found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+                print(f"history of {name:<20}", ", ".join(f"{one}: {found[one]:.2f} s" for one in found))
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ class Database(TableOwner):
         self._description: tuple[int, str | None] | None = None
         self._lineage: str | None = None
         self._size_bytes: int | None = None
+        self._outline: tuple[bytes | None] | None = None
         self._lock = threading.Lock()
         self._tables: SavepointTables | None = None
         self._tables_uids: Mapping[str, str] = {}
@@ -182,14 +183,28 @@ class Database(TableOwner):
         Raises:
             ReaderError: it cannot be opened.
         """
-        if self._description is None:
-            # Asked once: other threads may have it closed by the second time, and it would be read again.
-            savepoint = self.savepoint
-            metadata = savepoint.metadata
-            kind = str(metadata.properties.kind) if metadata.properties else None
-            self._lineage, self._size_bytes = _lineage_of(savepoint), metadata.size_bytes
-            self._description = metadata.checkpoint_id, kind
+        # Asked once: other threads may have it closed by the second time, and it would be read again.
+        return self._description or self._described(self.savepoint)
+
+    def _described(self, savepoint: Savepoint) -> tuple[int, str | None]:
+        metadata = savepoint.metadata
+        kind = str(metadata.properties.kind) if metadata.properties else None
+        self._lineage, self._size_bytes = _lineage_of(savepoint), metadata.size_bytes
+        self._description = metadata.checkpoint_id, kind
         return self._description
+
+    def outline(self) -> bytes | None:
+        """Return its outline, see `Savepoint.outline`, and describe it: opened once for both, and not kept open.
+
+        Raises:
+            ReaderError: it cannot be opened.
+        """
+        if self._outline is None:
+            # A history of thousands would close what queries read.
+            savepoint = references.open_anew(self.reference)
+            self._described(savepoint)
+            self._outline = (savepoint.outline(),)
+        return self._outline[0]
 
     @property
     def lineage(self) -> str | None:
@@ -243,7 +258,7 @@ class Database(TableOwner):
             return tuple(self._opened().all())
         self._listed, self._listed_uids = memory.read(key), uids
         if self._listed is None:
-            outline = references.outline_of(self.reference)
+            outline = self.outline()
             common = None if outline is None else outline_key(outline, tuple(uids.items()))
             self._listed = None if common is None else memory.link(key, common)
         if self._listed is None:

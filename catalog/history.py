@@ -37,7 +37,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -239,17 +239,21 @@ class HistoryDatabase(TableOwner):
         unread: list[ReaderError] = []
         unknown: list[NoSuchTableError] = []
         failures: list[ReaderError] = []
+        # Checkpoints with one outline have the same tables: of these the headers of the first one are parsed.
+        alike: dict[Hashable, Member | NoSuchTableError] = {}
         for database in self.databases:
             try:
-                table = database.table(name)
-                database.describe()
-            except NoSuchTableError as error:
-                unknown.append(error)
+                outline = database.outline()
+                key = database if outline is None else (outline, *sorted(database.uids.items()))
+                found = alike.get(key) or alike.setdefault(key, _member(database, name))
             except ReaderError as error:
                 failures.append(error)
                 unread.append(left_out(database.name, error, database.reference))
+                continue
+            if isinstance(found, Member):
+                members.append(Member(database, found.shown, found.origin))
             else:
-                members.append(Member(database, table))
+                unknown.append(found)
         if not members:
             raise unknown[0] if unknown else failures[0]
         return self._kept(tuple(members), tuple(unread))
@@ -261,7 +265,7 @@ class HistoryDatabase(TableOwner):
 
     def _kept(self, members: tuple[Member, ...], unread: tuple[ReaderError, ...]) -> HistoryTable:
         """Return the table of these checkpoints, the same as before where nothing has changed: its columns are known then."""
-        newest = members[0].table
+        newest = members[0].shown
         with self._lock:
             known = self._tables.get(newest.name)
             if known is None or known.members != members or known.unread or unread:
@@ -310,11 +314,22 @@ class Member:
 
     Attributes:
         database: the checkpoint.
-        table: the table in it.
+        shown: the table as `origin` has it: of the same name and columns.
+        origin: the checkpoint itself, or one with the same outline.
     """
 
     database: Database
-    table: Table
+    shown: Table
+    origin: Database
+
+    @property
+    def table(self) -> Table:
+        """The table in the checkpoint.
+
+        Raises:
+            ReaderError: it cannot be opened.
+        """
+        return self.shown if self.database is self.origin else self.database.table(self.shown.name)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -390,6 +405,13 @@ class HistorySplit(DerivedSplit):
         return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
 
 
+def _member(database: Database, name: str) -> Member | NoSuchTableError:
+    try:
+        return Member(database, database.table(name), database)
+    except NoSuchTableError as error:
+        return error
+
+
 def left_out(database: str, error: ReaderError, checkpoint: SavepointReference) -> ReaderError:
     """Return an error that says which checkpoint a history lacks, and why."""
     kind, reason = type(error), error.message
@@ -427,13 +449,18 @@ class HistoryTable(JobTable):
     unread: tuple[ReaderError, ...]
     leaves_out = True
 
+    @property
+    def _shown(self) -> Iterable[Table]:
+        """One table for all checkpoints in which it is alike."""
+        return dict.fromkeys(member.shown for member in self.members)
+
     @cached_property
     def schema(self) -> pa.Schema:
-        return history_schema([member.table.schema for member in self.members])
+        return history_schema([shown.schema for shown in self._shown])
 
     @cached_property
     def unquoted(self) -> frozenset[str]:
-        return frozenset.intersection(*(member.table.unquoted for member in self.members))
+        return frozenset.intersection(*(shown.unquoted for shown in self._shown))
 
     @cached_property
     def size_bytes(self) -> int:
@@ -450,9 +477,8 @@ class HistoryTable(JobTable):
             if not is_wanted(member, predicate):
                 continue
             try:
-                scan = member.table.plan(
-                    conditions_of(member.table, predicate, self.schema), allow_partial=allow_partial
-                )
+                table = member.table
+                scan = table.plan(conditions_of(table, predicate, self.schema), allow_partial=allow_partial)
             except ReaderError as error:
                 unread.append(left_out(member.database.name, error, member.database.reference))
                 continue
@@ -485,7 +511,7 @@ def conditions_of(table: Table, predicate: Predicate, shown: pa.Schema) -> Predi
 
 def outputs_of(member: Member, shown: pa.Schema) -> tuple[Output, ...]:
     """Return where the columns of a history come from in the table of a checkpoint."""
-    facts, known = member.facts, member.table.schema
+    facts, known = member.facts, member.shown.schema
     return tuple(
         Output(column.name, column.type, constant=facts[column.name])
         if column.name in facts

@@ -44,6 +44,7 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import readers
 from catalog.errors import ConflictingRootsError, InvalidDatabaseNameError
@@ -444,14 +445,15 @@ class SavepointReference:
 
 
 class OpenSavepoints:
-    """The savepoints that this process keeps open, the last ones asked for.
+    """The savepoints that this process keeps open: the last ones asked for, and those whose tables somebody uses.
 
     An open savepoint keeps the errors of its files. One that failed for a reason that may pass, such as the network, is opened
     anew when it is asked for again.
     """
 
     def __init__(self, most: int) -> None:
-        self._place = lru_cache(maxsize=most)(_Place)
+        self._place = lru_cache(maxsize=most)(self._new_place)
+        self._used: WeakValueDictionary[SavepointReference, Savepoint] = WeakValueDictionary()
 
     def __call__(self, reference: SavepointReference) -> Savepoint:
         """Return the open savepoint of a reference; opens it once.
@@ -468,7 +470,7 @@ class OpenSavepoints:
             known = place.savepoint
             if known is None or known.is_stale:
                 try:
-                    known = place.savepoint = _opened(reference)
+                    known = self._used[reference] = place.savepoint = open_anew(reference)
                 except ReaderError as error:
                     if known is None:
                         raise
@@ -476,23 +478,32 @@ class OpenSavepoints:
                     known.location.note_failure(error)
             return known
 
+    def _new_place(self, reference: SavepointReference) -> _Place:
+        return _Place(self._used.get(reference))
+
     def cache_clear(self) -> None:
         """Forget all, as another process would know nothing."""
         self._place.cache_clear()
+        self._used.clear()
 
 
 class _Place:
     """The place of one open savepoint; empty if it could not be opened."""
 
-    def __init__(self, reference: SavepointReference) -> None:
+    def __init__(self, savepoint: Savepoint | None) -> None:
         self.lock = threading.Lock()
-        self.savepoint: Savepoint | None = None
+        self.savepoint = savepoint
 
 
 open_savepoint = OpenSavepoints(_OPEN_SAVEPOINTS)
 
 
-def _opened(reference: SavepointReference) -> Savepoint:
+def open_anew(reference: SavepointReference) -> Savepoint:
+    """Return a savepoint that is not kept open.
+
+    Raises:
+        ReaderError: it cannot be opened, or its `state_info` or a jar cannot be read.
+    """
     return readers.Savepoint(
         reference.path,
         roots=reference.roots,
@@ -501,16 +512,6 @@ def _opened(reference: SavepointReference) -> Savepoint:
         state_info=readers.load_state_info(reference.state_info) if reference.state_info else None,
         jars=_job_classes(reference.jars, reference.version) if reference.jars else None,
     )
-
-
-def outline_of(reference: SavepointReference) -> bytes | None:
-    """Return the outline of a savepoint; None if it has none. See `Savepoint.outline`.
-
-    Raises:
-        ReaderError: it cannot be opened.
-    """
-    # Not kept open: a list of thousands would close what queries read.
-    return _opened(reference).outline()
 
 
 @lru_cache(maxsize=_OPEN_JARS)

@@ -117,7 +117,7 @@ def changes_of(history: HistoryDatabase, name: str) -> ChangesTable:
     readable = [database for database in history.databases if is_readable(database)]
     found = {member.database.name for member in known.members}
     changes = [
-        Change(before, Member(after, diff_table(before, after, known.name)))
+        Change(before, Member(after, diff_table(before, after, known.name), after))
         for after, before in pairwise(readable)
         if {after.name, before.name} & found
     ]

@@ -581,12 +581,13 @@ class SavepointLocation:
             path=recorded,
         )
 
-    def _ordered(self, recorded: str, *, relative: bool) -> list[tuple[int, Location]]:
+    def _ordered(self, recorded: str, *, relative: bool) -> Iterable[tuple[int, Location]]:
         """Return numbered candidates; in a remote savepoint the place of the last file found comes first.
 
         The files of a savepoint move together, and each candidate costs a request.
         """
-        candidates = list(enumerate(self._paths.candidates(recorded, relative=relative)))
+        # Made as they are needed: a local file is mostly at the first.
+        candidates = enumerate(self._paths.candidates(recorded, relative=relative))
         if self._system(self.metadata).is_local:
             return candidates
         return sorted(candidates, key=lambda candidate: candidate[0] != self._found_at)

@@ -256,7 +256,7 @@ class FollowedJob:
                 f"{database.name}: expected the columns that the stream began with, {_shown(self.schema)}, found "
                 f"{_shown(table.schema)}; restart the query, which takes the columns of then"
             )
-        yield from kind.all_of(Member(database, table), table.plan().splits, self.schema)
+        yield from kind.all_of(Member(database, table, database), table.plan().splits, self.schema)
 
     def _reset(self, database: Database) -> pa.RecordBatch:
         """Return the row that says: forget all rows."""

@@ -13,8 +13,10 @@ import pytest
 
 from catalog import Catalog, HistoryDatabase, NoSuchTableError, Root
 from catalog.errors import NoSuchDatabaseError
-from readers import ReaderError
+from readers import ReaderError, operator_id_of
+from service.base.catalogtables import name_tables
 from tests.support.checkpoints import COUNTS, NOON, put
+from tests.support.paths import DATA
 
 SST_MAGIC = bytes.fromhex("f7cff485b741e288")
 """The last bytes of an SST file."""
@@ -74,7 +76,29 @@ def test_a_checkpoint_that_is_not_wanted_is_not_read(root: Path, number: int) ->
         assert len(scan.splits) == len(wanted)
 
 
+def test_the_headers_of_checkpoints_with_one_outline_are_parsed_once(root: Path) -> None:
+    other = DATA / "flink" / "2.3.0" / "wordcount-hashmap-savepoints" / "canonical"
+    shutil.copytree(other, root / "job" / "chk-3")
+    put(root / "job" / "chk-4", 2)
+
+    for name in ("aggregate__count", "AGGREGATE__count", operator_id_of("aggregate") + "__count"):
+        found = history(root).table(name)
+
+        assert [(member.database.folder, member.origin.folder) for member in found.members] == [
+            ("chk-4", "chk-4"),
+            ("chk-3", "chk-3"),
+            ("chk-2", "chk-4"),
+            ("chk-1", "chk-4"),
+        ]
+        for member in found.members:
+            own = member.database.table("aggregate__count")
+            assert member.table is own
+            assert member.shown.schema.equals(own.schema)
+            assert member.shown.unquoted == own.unquoted
+
+
 def test_all_tables_of_the_checkpoints_are_those_of_the_history(root: Path) -> None:
+    name_tables()
     whole, newest = history(root), catalog_of(root).database("chk-2")
 
     assert whole.tables == newest.tables
