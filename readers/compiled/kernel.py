@@ -125,6 +125,7 @@ def _word(value: Any) -> int:
 UNITS = (
     "readers.decode.machine.execute",
     "readers.decode.dictionaries",
+    "readers.formats.full.index",
     "readers.formats.full.layout",
     "readers.formats.full.lockstep",
     "readers.formats.heap.lockstep",

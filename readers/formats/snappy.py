@@ -157,6 +157,8 @@ class UnpackedWindows(Windows):
         packed: the compressed bytes, from the first chunk to the end of the last one.
     """
 
+    is_plain = False
+
     def __init__(self, packed: Windows) -> None:
         cursor = Cursor(packed.data, path=packed.path, position=packed.start, end=packed.end)
         super().__init__(_path(cursor), np.empty(0, dtype=np.uint8), 0, _UNKNOWN_END)

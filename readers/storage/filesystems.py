@@ -354,7 +354,10 @@ class Windows:
         base: position of the first byte of `data`.
         start: position of the first byte.
         end: position behind the last byte; larger than any length while the end is not known.
+        is_plain: whether a position is a place of the file, from which it can be read.
     """
+
+    is_plain = True
 
     def __init__(self, path: str, data: Bytes, start: int, end: int) -> None:
         self.path = path

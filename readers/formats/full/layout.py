@@ -12,8 +12,8 @@ The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of
 A writer puts the entries of a state together. After one walk over a key group its few `StateRanges` are known, and later walks step
 over the states that are not wanted. With compression each key group is one snappy stream.
 
-A key group has no index: a lookup of some keys walks over all entries before the wanted ones. It ends as soon as no more entry can
-come:
+A key group has no index: the first lookup of some keys walks over all entries before the wanted ones, and leaves one (`index.py`). It
+ends as soon as no more entry can come:
 
 | the walk ends | because |
 |---|---|
@@ -34,6 +34,7 @@ Flink: FullSnapshotAsyncWriter, FullSnapshotRestoreOperation, RocksStatesPerKeyG
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -45,6 +46,7 @@ from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
 from readers.decode.loads import load_i4, load_le_i8, load_u1, load_u2, opaque, store_1, store_8
 from readers.errors import CorruptDataError, hex_window
+from readers.formats.full.index import StateIndex
 from readers.formats.streams import KeyGroupBody
 from readers.storage.filesystems import Windows
 
@@ -158,11 +160,12 @@ class StateRanges:
     lookup stops earlier: after it only the beginning of one state is known.
     """
 
-    __slots__ = ("_beginnings", "_marks")
+    __slots__ = ("_beginnings", "_marks", "indexes")
 
     def __init__(self) -> None:
         self._marks: NDArray[np.int64] | None = None
         self._beginnings: dict[int, int] = {}
+        self.indexes: dict[int, StateIndex] = {}
 
     @property
     def is_known(self) -> bool:
@@ -494,6 +497,35 @@ class Search:
         self._state = None if beginning is None else target.state
         self._position = self._begun = windows.start if beginning is None else beginning
         self._needed = self._position + _STATE_BYTES
+        self._index: StateIndex | None = None
+        self._stop: int | None = None
+        self._spans: deque[tuple[int, int | None]] = deque()
+        if beginning is not None and not self.is_over:
+            self._open_index(beginning)
+        if self._index is not None and target.keys:
+            spans, behind = self._index.spans(target.keys)
+            self._spans += spans
+            if behind is not None:
+                self._spans.append((behind, None))
+            self._take_span()
+
+    def _open_index(self, beginning: int) -> None:
+        """Find the index of the state, or begin one. Places in compressed bytes are no places to read from."""
+        windows, target = self._windows, self._target
+        if windows.is_plain:
+            new = StateIndex(beginning, target.width, windows.end - windows.start, is_single=target.is_single)
+            self._index = self._ranges.indexes.setdefault(target.state, new)
+
+    def _take_span(self) -> None:
+        """Go on where entries of the keys may be next."""
+        self._account(self._windows.taken_bytes(self._begun, self._position))
+        self.is_over = not self._spans
+        if self._spans:
+            begin, self._stop = self._spans.popleft()
+            self._position = self._begun = begin
+            self._needed = self._stop or begin + _STATE_BYTES
+        else:
+            self._begun = self._position
 
     def ask(self) -> None:
         """Request the bytes that the next step needs, without waiting."""
@@ -511,11 +543,14 @@ class Search:
         if self._state is None:
             self._enter(limit)
         while not self.is_over:
-            starts, ends, found, stopped = self._find(limit)
+            starts, ends, found, stopped = self._find(limit if self._stop is None else min(limit, self._stop))
             if found:
                 yield windows.data, starts[:found], ends[:found]
             if stopped == _CORRUPT:
                 raise self._corrupt()
+            if self._stop is not None and self._position >= self._stop and not self.is_over:
+                self._take_span()
+                return
             if stopped:
                 self._needed = stopped
                 return
@@ -528,7 +563,7 @@ class Search:
         self._state = int.from_bytes(self._windows.data[first : first + _STATE_BYTES].tobytes(), "big")
         self._position += _STATE_BYTES
         if self._state == self._target.state:
-            self._ranges.keep_beginning(self._state, self._position)
+            self._note_beginning()
 
     def _find(self, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:
         """Walk on; return starts, ends and number of the entries found, and why the walk ended (see the kernel)."""
@@ -540,16 +575,19 @@ class Search:
             windows.data, self._position - base, limit - base, windows.end - base, before, target.state, target.width,
             self._keys, self._bounds, len(target.keys), self._seen, self._left, starts, ends, room,
         )  # fmt: skip
-        self._position = position + base
+        begin, self._position = self._position, position + base
+        is_behind = before == target.state and self._state != target.state
         if before != target.state:
             self._note_beginning()
-        is_behind = before == target.state and self._state != target.state
+        elif self._index is not None and self._stop is None and stopped != _CORRUPT:
+            self._index.extend(windows.data, begin, self._position, is_whole=is_behind)
         self.is_over = stopped == 0 and (is_behind or self._state == END_OF_KEY_GROUP or self._left == 0)
         return starts, ends, found, stopped + base if stopped > 0 else stopped
 
     def _note_beginning(self) -> None:
         if self._state == self._target.state:
             self._ranges.keep_beginning(self._target.state, self._position)
+            self._open_index(self._position)
         elif self._state == END_OF_KEY_GROUP:
             self._ranges.keep_beginning(self._target.state, NOWHERE)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats import snappy
-from readers.formats.full import layout
+from readers.formats.full import index, layout
 from readers.formats.full import layout as full
 from readers.formats.full.layout import LookupTarget, Search, in_rounds
 from readers.formats.snappy import UnpackedWindows
@@ -127,6 +127,47 @@ def test_a_lookup_finds_what_a_scan_finds_of_its_keys(
 
     assert found == [expected_of(rows, state, wanted)] * 2
     assert ranges.beginning(state) is not None
+
+
+@given(
+    table=st.dictionaries(
+        st.integers(0, 1),
+        st.lists(st.tuples(keys, st.binary(max_size=3), values), min_size=1, max_size=40),
+        min_size=1,
+    ),
+    sorts=st.sampled_from(["sorted", "at first", "not"]),
+    questions=st.lists(
+        st.tuples(st.integers(0, 1), st.lists(st.integers(0, 99), max_size=3), st.lists(keys, max_size=1)),
+        min_size=2,
+        max_size=8,
+    ),
+    step=st.integers(20, 400),
+    block=st.integers(1, 100),
+    most_bytes=st.sampled_from([0, 300, 1 << 20]),
+)
+def test_what_lookups_leave_behind_changes_no_answer(
+    table: Table,
+    sorts: str,
+    questions: list[tuple[int, list[int], list[bytes]]],
+    step: int,
+    block: int,
+    most_bytes: int,
+) -> None:
+    for state, entries in table.items():
+        ordered = len(entries) if sorts == "sorted" else len(entries) // 2 if sorts == "at first" else 0
+        table[state] = sorted(entries[:ordered]) + entries[ordered:]
+    rows, ranges = rows_of(table), full.StateRanges()
+    group, present = key_group(rows), sorted({key[1 : 2 + key[1]] for _, key, _ in rows})
+    with pytest.MonkeyPatch.context() as patch:
+        patched(patch, step)
+        patch.setattr(index, "_BLOCK_BYTES", block)
+        patch.setattr(index, "_MOST_BYTES", most_bytes)
+
+        for state, places, others in questions:
+            wanted = (*(present[place % len(present)] for place in places), *others)
+            known = found_in(pieces_of(group, packed=False), state, wanted, ranges)
+
+            assert known == expected_of(rows, state, wanted)
 
 
 @given(table=tables, state=st.integers(0, 3), packed=st.booleans(), step=steps, data=st.data())
