@@ -48,6 +48,7 @@ _QUESTIONS = {
     "one key, MAP": "SELECT value FROM aggregate__perDay WHERE key = 'key_662'",
 }
 _TABLES = {"one key": "aggregate__count", "one key, MAP": "aggregate__perDay"}
+_AGAIN = ", again"
 
 
 def main() -> int:
@@ -110,7 +111,8 @@ def _report(savepoints: list[Path], address: str, latency_ms: float, runs: int) 
     for number, path in enumerate(savepoints):
         size = sum(file.stat().st_size for file in path.iterdir())
         url = f"s3://savepoint-{number}?endpoint={address}&region=us-east-1&anonymous=true"
-        for question in _QUESTIONS:
+        # What a lookup leaves behind serves the next ones of its process, whichever key they want.
+        for question in (*_QUESTIONS, *(one + _AGAIN for one in _TABLES)):
             inside, whole, taken = _measured(url, question, address, runs)
             requests, waits, fetched = min(taken)
             print(
@@ -129,13 +131,16 @@ def _measured(
         _taken(address)
         inside.append(float(_run("-m", "benchmarks.objectstore", "--ask", question, "--url", url)))
         taken.append(_taken(address))
-        started = time.perf_counter()
-        _run("-m", "service.cli", "query", _QUESTIONS[question], "--savepoint", url)
-        whole.append(time.perf_counter() - started)
+        if question in _QUESTIONS:
+            started = time.perf_counter()
+            _run("-m", "service.cli", "query", _QUESTIONS[question], "--savepoint", url)
+            whole.append(time.perf_counter() - started)
     return inside, whole, taken
 
 
 def _spread(seconds: list[float]) -> str:
+    if not seconds:
+        return ""
     return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} – {max(seconds):.2f})"
 
 
@@ -147,7 +152,13 @@ def _ask(question: str, url: str) -> float:
     """Return the seconds from the path to the rows."""
     started = time.perf_counter()
     connected = catalog.connect(url)
-    if question == "StateMeta":
+    if question.endswith(_AGAIN):
+        table = connected.table(_TABLES[question.removesuffix(_AGAIN)])
+        table.scan(columns=["value"], key="key_662").to_arrow()
+        _taken(parse_qs(urlsplit(url).query)["endpoint"][0])
+        started = time.perf_counter()
+        rows = table.scan(columns=["value"], key="key_662").to_arrow()
+    elif question == "StateMeta":
         rows = connected.table("StateMeta").scan().to_arrow()
     else:
         rows = connected.table(_TABLES[question]).scan(columns=["value"], key="key_662").to_arrow()
