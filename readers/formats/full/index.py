@@ -122,7 +122,9 @@ def _note_hashes(
         key = position + 4
         length = load_i4(data, position)
         store_4(
-            hashes, entries * 4, hash_bytes(data + key + width, max(length - width - 1, 0), seed) & 0x7FFFFFFF
+            hashes,
+            entries * 4,
+            hash_bytes(data + key + width, max(length - width - _VOID_BYTES, 0), seed) & 0x7FFFFFFF,
         )
         if position >= following:
             store_8(begins, blocks * 8, position)
