@@ -324,9 +324,9 @@ class KeyedStreamSource(HandleSource):
         """The regions of all key groups: a stream does not change, and to find one key asks for them three times."""
         return tuple(regions_of(self.handle, self.stream, absent=self.absent))
 
-    def _bodies(self, selection: Selection) -> Iterator[KeyGroupBody]:
-        """Yield the selected key groups."""
-        for (key_group, start, end), span in self._wanted(selection):
+    def _bodies(self, selection: Selection, state: StateName | None = None) -> Iterator[KeyGroupBody]:
+        """Yield the selected key groups, at least with the bytes of a state where it is known which they are; else with all."""
+        for (key_group, start, end), span in self._wanted(selection, state):
             selection.account(end - start)
             yield self._body(span, key_group, start, end)
             # The memory of a mapped file is returned key group by key group, or a scan would keep all of it.
@@ -351,10 +351,16 @@ class KeyedStreamSource(HandleSource):
         """Give back the memory of a range of the stream."""
         self.stream.release(start, end - start)
 
-    def _wanted(self, selection: Selection) -> Iterator[tuple[tuple[int, int, int], NDArray[np.uint8]]]:
-        """Yield the regions of the selected key groups, each with an array that holds its bytes."""
+    def _wanted(
+        self, selection: Selection, state: StateName | None
+    ) -> Iterator[tuple[tuple[int, int, int], NDArray[np.uint8]]]:
+        """Yield the regions of the selected key groups, each with an array that holds its bytes, or those of a state."""
         wanted = self._chosen(selection)
-        return zip(wanted, self.stream.spans([region[1:] for region in wanted]), strict=True)
+        return zip(wanted, self.stream.spans([self._part(region, state) for region in wanted]), strict=True)
+
+    def _part(self, region: tuple[int, int, int], state: StateName | None) -> tuple[int, int]:
+        """Return the part of a key group that has the entries of a state, of all states for None."""
+        return region[1:]
 
     def _chosen(self, selection: Selection) -> list[tuple[int, int, int]]:
         """Return the regions of the selected key groups, by position."""

@@ -14,7 +14,6 @@ import pytest
 from catalog import Catalog, HistoryDatabase, NoSuchTableError, Root
 from catalog.errors import NoSuchDatabaseError
 from readers import ReaderError, operator_id_of
-from service.base.catalogtables import name_tables
 from tests.support.checkpoints import COUNTS, NOON, put
 from tests.support.paths import DATA
 
@@ -98,7 +97,6 @@ def test_the_headers_of_checkpoints_with_one_outline_are_parsed_once(root: Path)
 
 
 def test_all_tables_of_the_checkpoints_are_those_of_the_history(root: Path) -> None:
-    name_tables()
     whole, newest = history(root), catalog_of(root).database("chk-2")
 
     assert whole.tables == newest.tables

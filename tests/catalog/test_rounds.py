@@ -16,6 +16,7 @@ from catalog.cache.states import cache_key
 from catalog.references import StateReference
 from catalog.scan import Predicate
 from catalog.statetables import StatesTable
+from readers.formats import streams
 from readers.states import State
 from readers.storage import remote
 from tests.catalog.test_objectstore import texts
@@ -94,6 +95,32 @@ def test_of_a_large_key_group_a_key_takes_what_stands_before_it(
     fetched = [one.size_bytes for one in proxy.taken() if one.method == "GET" and "subtask" in one.key]
     steps = fetched[2:]  # behind the headers
     assert steps == STEPS[state]
+
+
+@pytest.mark.slow
+def test_scans_fetch_their_own_entries_once_the_places_of_all_are_known(
+    store: ObjectStore, proxy: Proxy, canonical: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "_SMALL_STREAM_BYTES", 0)
+    monkeypatch.setattr(remote, "_LARGEST_GAP_BYTES", -1)
+    monkeypatch.setattr(remote, "_MARGIN_BYTES", 0)
+    there, here = (
+        catalog.connect(proxy.url(store.upload(canonical, "rounds/canonical"))),
+        catalog.connect(canonical),
+    )
+    tables = [f"{UID}__{state}" for state in STATES]
+    there.table(tables[0]).scan(["key"]).to_arrow()
+    read = [one.size_bytes for one in proxy.taken() if one.method == "GET" and "subtask" in one.key][2:]
+
+    fetched = []
+    for table in tables:
+        rows = there.table(table).scan().to_arrow()
+        assert rows.equals(here.table(table).scan().to_arrow())
+        fetched += [one.size_bytes for one in proxy.taken()]
+
+    # Of each key group all but the id of its first state.
+    assert len(read) == len(fetched) / len(STATES) == 128
+    assert sum(fetched) == sum(read) - 2 * 128
 
 
 @pytest.mark.slow

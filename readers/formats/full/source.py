@@ -247,7 +247,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
         if selection.keys is not None:
             yield from self._looked_up(self._targets(state, selection.keys), selection)
             return
-        for body in self._bodies(selection):
+        for body in self._bodies(selection, state):
             yield from self._group_pages(body, state)
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
@@ -255,7 +255,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
             yield from super().counts(state, selection)
             return
         number = self._id_of(state)
-        for body in self._bodies(selection):
+        for body in self._bodies(selection, state):
             yield body.key_group, full.count_key_group(body, number, self._ranges[body.key_group])
 
     def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
@@ -449,6 +449,14 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     def _plain(self, windows: Windows) -> Windows:
         return UnpackedWindows(windows) if self.header.compressed else windows
+
+    def _part(self, region: tuple[int, int, int], state: StateName | None) -> tuple[int, int]:
+        key_group, start, end = region
+        # Whoever decompresses needs all of it.
+        if state is None or self.header.compressed or not self._ranges[key_group].is_known:
+            return start, end
+        own = list(self._ranges[key_group].of(self._id_of(state)))
+        return (own[0][0], own[-1][1]) if own else (start, start)
 
     @cached_property
     def _ranges(self) -> defaultdict[int, full.StateRanges]:
