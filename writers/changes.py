@@ -113,12 +113,14 @@ class UpdatedRows(PlacedRows):
 
     Attributes:
         paths: column `"0"` of `rows` has the values of `paths[0]`, and so on.
+        prunes: whether these are the values before with fewer elements: all else of them must be kept, and nobody has accessed them.
 
     Raises:
         RefusedEditError: one path leads into another, or a place comes twice.
     """
 
     paths: tuple[ColumnPath, ...]
+    prunes: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,7 +133,11 @@ class UpdatedRows(PlacedRows):
 
     @property
     def facts(self) -> tuple[Any, ...]:
-        return (self.paths,)
+        return (self.paths, self.prunes)
+
+    def sets(self, *columns: str) -> bool:
+        """Return whether nothing is left of what was in columns."""
+        return not self.prunes and all((name,) in self.paths for name in columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +258,7 @@ class GroupChanges:
         for layer, changes in self.layers:
             match layer:
                 case UpdatedRows():
-                    state.update(changes, layer.paths)
+                    state.update(changes, layer)
                 case RemovedRows():
                     state.remove(changes)
                 case AddedRows() if adds:
@@ -269,15 +275,15 @@ class _Rows:
         self._now_ms = now_ms
         self._lists = _lists_of(self.table)
 
-    def update(self, changes: pa.Table, paths: Sequence[ColumnPath]) -> None:
+    def update(self, changes: pa.Table, layer: UpdatedRows) -> None:
         positions, found = _positions(_numbers(self.table, ROW), _numbers(changes, ROW))
         if not len(positions):
             return
-        news = {path: array_of(changes, str(index)).take(found) for index, path in enumerate(paths)}
-        is_accessed = any(path[0] == "value" for path in paths) and (_TTL,) not in paths
-        if is_accessed and _TTL in self.table.schema.names:
+        news = {path: array_of(changes, str(index)).take(found) for index, path in enumerate(layer.paths)}
+        is_accessed = not layer.prunes and any(path[0] == "value" for path in layer.paths)
+        if is_accessed and (_TTL,) not in news and _TTL in self.table.schema.names:
             news[(_TTL,)] = self._now(len(positions))
-        if ("value",) in paths:
+        if layer.sets("value"):
             # They describe the value that was there.
             for name in (UNDECODED, OUT_OF_RANGE):
                 news[(name,)] = pa.nulls(len(positions))
@@ -516,10 +522,12 @@ class Spool:
         self._left_bytes = memory_bytes
         self._files = 0
 
-    def updated(self, rows: pa.RecordBatchReader, paths: Sequence[ColumnPath]) -> UpdatedRows:
+    def updated(
+        self, rows: pa.RecordBatchReader, paths: Sequence[ColumnPath], *, prunes: bool = False
+    ) -> UpdatedRows:
         """Return changed rows: see `UpdatedRows`."""
         kept, path = self._kept(rows)
-        return UpdatedRows(kept, tuple(paths), path=path)
+        return UpdatedRows(kept, tuple(paths), prunes, path=path)
 
     def removed(self, rows: pa.RecordBatchReader) -> RemovedRows:
         """Return removed rows: see `RemovedRows`."""
@@ -538,7 +546,7 @@ class Spool:
         """
         if not isinstance(layer, UpdatedRows) or not isinstance(following, UpdatedRows):
             return None
-        are_alike = layer.paths == following.paths and layer.rows.schema == following.rows.schema
+        are_alike = layer.facts == following.facts and layer.rows.schema == following.rows.schema
         if not are_alike or layer.path is not None or following.path is not None:
             return None
         rows = pa.concat_tables([layer.rows, following.rows]).combine_chunks()
@@ -547,7 +555,7 @@ class Spool:
         groups, numbers = groups[order], numbers[order]
         # Of a row that both change, the later values are the last in order.
         is_last = np.append((groups[1:] != groups[:-1]) | (numbers[1:] != numbers[:-1]), True)
-        found = UpdatedRows(rows.take(pa.array(order[is_last])), layer.paths)
+        found = UpdatedRows(rows.take(pa.array(order[is_last])), *layer.facts)
         self._left_bytes += layer.rows.nbytes + following.rows.nbytes - found.rows.nbytes
         return found
 

@@ -248,7 +248,7 @@ def numbers_set_whole(changes: GroupChanges) -> NDArray[np.int64]:
         [
             np.asarray(rows.column(ROW))
             for layer, rows in changes.layers
-            if isinstance(layer, UpdatedRows) and (_VALUE,) in layer.paths
+            if isinstance(layer, UpdatedRows) and layer.sets(_VALUE)
         ]
     )
 

@@ -367,11 +367,11 @@ def _check_restored(
 
 def _kept_in_part(part: StatePart, changes: GroupChanges) -> NDArray[np.int64]:
     """Return the numbers of rows of the source of which a statement sets only a part."""
-    whole = {(_VALUE,), (_KEY,)} if part.entry.kind is StateKind.BROADCAST else {(_VALUE,)}
+    whole = (_VALUE, _KEY) if part.entry.kind is StateKind.BROADCAST else (_VALUE,)
     found = [
         np.asarray(rows.column(ROW))
         for layer, rows in changes.layers
-        if isinstance(layer, UpdatedRows) and not whole <= set(layer.paths)
+        if isinstance(layer, UpdatedRows) and not layer.sets(*whole)
     ]
     numbers = united(found)
     return np.setdiff1d(numbers[numbers < FIRST_ADDED], changes.removed)

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from catalog import CatalogError, Database, connect
 from catalog.changedtables import WritableState, state_key
 from catalog.masks.columns import ColumnNames
 from catalog.masks.masks import Masks
+from catalog.scan import Scan
 from catalog.statetables import TableState
 from readers import ROW, Leftovers, Operator, Savepoint, StateKind, files_of, find_leftovers, is_keyed
 from service.base import machine
@@ -34,19 +36,20 @@ from service.base.errors import (
 )
 from service.query.encode import counted, printable, size_text
 from service.tasks.check.running import check_lines
+from service.tasks.copies.pruning import Path, WantedIds, container_depth, leaf_type, pruned
 from service.tasks.copies.sample import keys_in
 from service.tasks.task import LONGEST_PATH, Context, Task, TaskRequest, file_option, option
 from service.tasks.write.changes import ALLOW_EMPTY, Effect, ScriptContext
 from service.tasks.write.request import WriteRequest, check_target, target_option
 from service.tasks.write.rows.keys import KeyChanges, KeySearch
-from service.tasks.write.rows.layers import check_not_assumed, reader_of
+from service.tasks.write.rows.layers import IDENTITY, Layer, check_not_assumed, reader_of, type_of
 from service.tasks.write.statements.parser import Statement
 from service.tasks.write.writing import Writing, Written, summary_lines
-from writers import GROUP, Edit, RewriteKeyedState, WriterError
+from writers import FIRST_ADDED, GROUP, Edit, RewriteKeyedState, UpdatedRows, WriterError
 
 _KEY = "key"
 _SHARED = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST, StateKind.BROADCAST})
-Path = tuple[str, ...]
+_PLACES = pa.schema([(GROUP, pa.int32()), (ROW, pa.int64())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,24 +67,48 @@ class ForgetIds(Statement):
     groups: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgottenRows(Effect):
+    """What goes from a state.
+
+    Attributes:
+        elements: how many elements of lists and entries of maps go from inside of values that stay.
+    """
+
+    elements: int = 0
+
+
 @dataclass(slots=True)
 class _State:
-    """A state, and the places of its rows that go, by the columns for which they go."""
+    """A state, the places of its rows that go, and what goes inside of others, by the columns for which they go."""
 
     table: str
     what: str
     writable: WritableState
-    places: dict[str, pa.Table]
-    held: set[int]
+    places: dict[str, pa.Table] = field(default_factory=dict)
+    inside: dict[str, tuple[UpdatedRows, int]] = field(default_factory=dict)
+    held: set[int] = field(default_factory=set)
+
+    @property
+    def gone(self) -> pa.Table:
+        """The places of the rows that go, each once."""
+        places = [_PLACES.empty_table(), *self.places.values()]
+        return pa.concat_tables(places).group_by([GROUP, ROW]).aggregate([]).select([GROUP, ROW])
 
 
 class IdChanges(KeyChanges):
-    """Removes what belongs to ids."""
+    """Removes what belongs to ids.
+
+    Attributes:
+        held: the numbers of the ids that a state had.
+        forgotten: what goes from each state.
+    """
 
     def __init__(self, context: ScriptContext) -> None:
         super().__init__(context)
         self._rewritten: dict[str, Operator] = {}
         self.held: set[int] = set()
+        self.forgotten: tuple[ForgottenRows, ...] = ()
 
     def edits(self) -> Iterator[Edit]:
         for operator in self._rewritten.values():
@@ -89,36 +116,37 @@ class IdChanges(KeyChanges):
 
     def _forget(self, statement: ForgetIds) -> Effect:
         search = KeySearch(statement.ids, is_named=False)
-        effects: list[Effect] = []
+        found: list[ForgottenRows] = []
         for source_id, name in self.operators_of_all():
             operator = self.context.in_source(source_id)
             paths = self._paths(statement, operator, name)
             states: dict[tuple[str, int], _State] = {}
             if not statement.groups or (_KEY,) in {path for own in paths.values() for path in own}:
                 for one in self.of_operator(source_id, name, search):
-                    found = states[one.writable.key] = _State(one.table, one.what, one.writable, {}, set())
-                    found.places[_KEY] = one.of(range(len(statement.ids)))
-                    found.held |= set(one.places.column("number").unique().to_pylist())
+                    state = states[one.writable.key] = _State(one.table, one.what, one.writable)
+                    state.places[_KEY] = one.of(range(len(statement.ids)))
+                    state.held |= set(one.places.column("number").unique().to_pylist())
             for known, what, table in self._all_states(operator, name):
-                for path in paths.get(what, ()):
-                    if path != (_KEY,):
-                        self._by_column(known, what, table, path, search, states)
+                self._by_columns(known, what, table, paths.get(what, ()), search, states)
             self._note_rewritten(operator, states)
-            effects += [effect for one in states.values() if (effect := self._removed(one)) is not None]
-        if statement.groups and not any(True for _ in effects) and not search.fitting:
+            found += [rows for one in states.values() if (rows := self._removed(one)) is not None]
+        if statement.groups and not search.fitting:
             raise InvalidQueryError(
                 f"no column of the savepoint belongs to {', '.join(statement.groups)}, or no id is a value of one"
             )
         if not search.fitting:
             raise InvalidQueryError("no id is a key of any operator", hint="; ".join(search.reasons) or None)
-        rows = sum(one.removed for one in effects)
-        if not rows and not self.context.may_find_nothing(statement.name):
+        if not found and not self.context.may_find_nothing(statement.name):
             raise NothingChangesError("no state has any of the ids", hint=ALLOW_EMPTY)
+        self.forgotten = tuple(found)
+        removed, elements = sum(one.removed for one in found), sum(one.elements for one in found)
+        inside = f", and {counted(elements, 'element')} inside of others" if elements else ""
         return Effect(
             table=statement.name,
-            removed=rows,
-            text=f"{counted(rows, 'row')} of {counted(len(effects), 'state')} removed",
-            states=tuple(effects),
+            changed=sum(one.changed for one in found),
+            removed=removed,
+            text=f"{counted(removed, 'row')} of {counted(len(found), 'state')} removed{inside}",
+            states=self.forgotten,
         )
 
     def operators_of_all(self) -> Iterator[tuple[str, str]]:
@@ -150,46 +178,74 @@ class IdChanges(KeyChanges):
             found[what] = tuple(dict.fromkeys(path for paths in own for path in paths))
         return found
 
-    def _by_column(
+    def _by_columns(
         self,
         known: TableState,
         what: str,
         table: str,
-        path: Path,
+        paths: Iterable[Path],
         search: KeySearch,
         states: dict[tuple[str, int], _State],
     ) -> None:
-        """Note the rows whose column, or a field of it, has an id."""
-        check_not_assumed(table, known.state)
-        state = states.get(state_key(known)) or _State(
-            table, what, self.writable(known, what, table), {}, set()
-        )
-        with translated(WriterError):
-            scan = state.writable.rows.plan().narrowed([path[0], GROUP, ROW])
-        kind, is_inside = _leaf_type(scan.schema.field(path[0]).type, path[1:])
-        keys = search.keys_of(kind, what, is_unquoted=False)
-        if not keys:
+        """Note the rows whose columns, or fields of them, have an id; then the lists and maps that have one inside."""
+        rows: dict[Path, dict[Path, WantedIds]] = {}
+        containers: dict[Path, dict[Path, WantedIds]] = {}
+        for path in paths:
+            if path == (_KEY,):
+                continue
+            check_not_assumed(table, known.state)
+            kind, inner = known.state.schema.field(path[0]).type, path[1:]
+            keys = search.keys_of(leaf_type(kind, inner), what, is_unquoted=False)
+            if not keys:
+                continue
+            ids = WantedIds(pa.concat_arrays([key.array for key in keys.values()]), np.array(list(keys)))
+            depth = None if path[0] in IDENTITY else container_depth(kind, inner)
+            if depth is None:
+                rows[path] = {inner: ids}
+            else:
+                containers.setdefault(path[: depth + 1], {})[inner[depth:]] = ids
+        if not rows and not containers:
             return
-        wanted, numbers = pa.concat_arrays([key.array for key in keys.values()]), list(keys)
-        batches, inside = [], 0
-        for batch in scan.to_reader():
-            values, rows = _leaves(batch.column(path[0]), path[1:])
-            found = np.asarray(pc.fill_null(pc.index_in(values, value_set=wanted), -1))
-            hit = np.flatnonzero(found >= 0)
-            state.held |= {numbers[one] for one in np.unique(found[hit]).tolist()}
-            chosen = np.unique(rows[hit])
-            inside += len(chosen) if is_inside else 0
-            batches.append(batch.select([GROUP, ROW]).take(pa.array(chosen)))
-        if inside:
-            raise InvalidQueryError(
-                f"{counted(inside, 'row')} of {what} {'has' if inside == 1 else 'have'} an id inside a list or map of "
-                f"{'.'.join(path)}",
-                hint="change these values by UPDATE first; only whole rows, entries of maps and elements of lists are removed",
-            )
-        places = pa.Table.from_batches(batches, pa.schema([scan.schema.field(GROUP), scan.schema.field(ROW)]))
-        self.check_written(known, what, places.num_rows)
-        state.places[".".join(path)] = places
-        states[state_key(known)] = state
+        state = states.setdefault(state_key(known), _State(table, what, self.writable(known, what, table)))
+        for path, wanted in rows.items():
+            state.places[".".join(path)] = self._rows_with(state, path[0], wanted)
+        self.check_written(known, what, state.gone.num_rows)
+        for path, wanted in containers.items():
+            state.inside[".".join(path)] = self._values_with(state, path, wanted)
+
+    def _rows_with(self, state: _State, column: str, wanted: Mapping[Path, WantedIds]) -> pa.Table:
+        """Return the places of the rows that belong to ids by a column."""
+        places = []
+        for batch in self._scan(state, column).to_reader():
+            found = pruned(batch.column(column), wanted, is_key=column in IDENTITY)
+            state.held |= found.numbers
+            places.append(batch.select([GROUP, ROW]).filter(pa.array(found.hits)))
+        return pa.Table.from_batches(places, _PLACES)
+
+    def _values_with(
+        self, state: _State, path: Path, wanted: Mapping[Path, WantedIds]
+    ) -> tuple[UpdatedRows, int]:
+        """Return the lists or maps that have ids inside, without what belongs to these, and how much that is."""
+        scan, gone, removed = self._scan(state, path[0]), _numbers(state.gone), 0
+        schema = _PLACES.append(pa.field("0", type_of(scan.schema, path)))
+
+        def left() -> Iterator[pa.RecordBatch]:
+            nonlocal removed
+            for batch in scan.to_reader():
+                column = batch.column(path[0])
+                found = pruned(pc.struct_field(column, list(path[1:])) if path[1:] else column, wanted)
+                state.held |= found.numbers
+                touched = np.flatnonzero((found.removed > 0) & ~np.isin(_numbers(batch), gone))
+                removed += int(found.removed[touched].sum())
+                arrays = [batch.column(GROUP), batch.column(ROW), found.values]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema).take(pa.array(touched))
+
+        reader = pa.RecordBatchReader.from_batches(schema, left())
+        return self.context.states.spool.updated(reader, [path], prunes=True), removed
+
+    def _scan(self, state: _State, column: str) -> Scan:
+        with translated(WriterError):
+            return state.writable.rows.plan().narrowed([column, GROUP, ROW])
 
     def _note_rewritten(self, operator: Operator, states: Mapping[tuple[str, int], _State]) -> None:
         """Note an operator whose keyed files may have bytes of what goes, or went before."""
@@ -197,57 +253,41 @@ class IdChanges(KeyChanges):
         if is_keyed_there and any(one.stored_header() is not None for one in operator.sources):
             self._rewritten[operator.operator_id] = operator
 
-    def _removed(self, one: _State) -> Effect | None:
-        by = {column: places.num_rows for column, places in one.places.items() if places.num_rows}
-        if not by:
-            return None
+    def _removed(self, one: _State) -> ForgottenRows | None:
         self.held |= one.held
-        places = pa.concat_tables(one.places.values()).group_by([GROUP, ROW]).aggregate([])
-        layer = self.context.states.spool.removed(reader_of(places.select([GROUP, ROW])))
-        self.context.states.add(one.writable.key, layer)
-        rows = places.num_rows
-        return Effect(
+        gone, elements = one.gone, sum(count for _, count in one.inside.values())
+        layers: list[Layer] = [layer for layer, count in one.inside.values() if count]
+        told = []
+        if gone.num_rows:
+            by = ", ".join(column for column, places in one.places.items() if places.num_rows)
+            told.append(f"{counted(gone.num_rows, 'row')} of {one.what} removed, by {by}")
+        changed = len(np.unique(np.concatenate([_numbers(layer.rows) for layer in layers]))) if layers else 0
+        if changed:
+            by = ", ".join(column for column, (_, count) in one.inside.items() if count)
+            told.append(
+                f"{counted(elements, 'element')} inside of {counted(changed, 'row')} of {one.what} removed, by {by}"
+            )
+        if not told:
+            return None
+        layers.append(self.context.states.spool.removed(reader_of(gone)))
+        self.context.states.add(one.writable.key, *layers)
+        return ForgottenRows(
             table=one.table,
-            removed=rows,
-            key_groups=len(layer.groups),
-            text=f"{counted(rows, 'row')} of {one.what} removed, by {', '.join(by)}",
+            changed=changed,
+            removed=gone.num_rows,
+            elements=elements,
+            key_groups=len({int(group) for layer in layers for group in layer.groups}),
+            text="; ".join(told),
         )
 
     appliers: ClassVar = {ForgetIds: _forget}
 
 
-def _leaf_type(kind: pa.DataType, path: Path) -> tuple[pa.DataType, bool]:
-    """Return the type of the values at a path, and whether they are inside of a list or map."""
-    is_inside = False
-    for name in (*path, None):
-        while pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            kind, is_inside = kind.value_type, True
-        if name is None:
-            break
-        if pa.types.is_map(kind):
-            kind, is_inside = (kind.key_type if name == _KEY else kind.item_type), True
-        else:
-            kind = kind.field(name).type
-    return kind, is_inside
-
-
-def _leaves(array: pa.Array, path: Path) -> tuple[pa.Array, np.ndarray]:
-    """Return the values at a path, and the row of each."""
-    rows = np.arange(len(array))
-    for name in (*path, None):
-        while pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-            rows = rows[np.asarray(pc.list_parent_indices(array))]
-            array = pc.list_flatten(array)
-        if name is None:
-            break
-        if pa.types.is_map(array.type):
-            offsets = np.asarray(array.offsets)
-            rows = np.repeat(rows, np.diff(offsets))
-            inside = array.keys if name == _KEY else array.items
-            array = inside.slice(offsets[0], offsets[-1] - offsets[0])
-        else:
-            array = pc.struct_field(array, name)
-    return (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array), rows
+def _numbers(rows: pa.Table | pa.RecordBatch) -> NDArray[np.int64]:
+    """Return the places of rows as one number each."""
+    groups = np.asarray(rows.column(GROUP)).astype(np.int64)
+    numbers: NDArray[np.int64] = groups * FIRST_ADDED + np.asarray(rows.column(ROW))
+    return numbers
 
 
 _MOST_IDS = 1_000_000
@@ -307,6 +347,7 @@ class Forgotten:
         ids: how many there are.
         held: how many of them a state had.
         written: what was written, or would be; None if a savepoint was only searched.
+        removed: what went from each state, or would go.
         before, after: the files of the savepoint and of the new one; empty if nothing was written.
         rows_left: rows that still belong to ids, by states; None if nothing was searched.
         left: what the search of all bytes found; None if nothing was searched.
@@ -315,6 +356,7 @@ class Forgotten:
     ids: int
     held: int
     written: Written | None
+    removed: tuple[ForgottenRows, ...] = ()
     before: tuple[HashedFile, ...] = ()
     after: tuple[HashedFile, ...] = ()
     rows_left: tuple[tuple[str, int], ...] | None = None
@@ -340,7 +382,7 @@ class Forgotten:
         |---|---|
         | `target`, `dry_run` | the new savepoint; null if nothing was written |
         | `ids`, `held` | how many ids there are, and how many of them a state had |
-        | `removed` | of each state: `table`, `rows`, `text` |
+        | `removed` | of each state: `table`, `rows`, `elements` (of lists and maps inside of rows that stay), `text` |
         | `files_before`, `files_after` | of each file: `path`, `size_bytes`, `sha256` |
         | `summary`, `check` | as of a write; null if nothing was written |
         | `verified` | `proven`, `rows`, `bytes`, `unread`, `unsearched`, `files`, `searched_bytes`; null without a search |
@@ -351,10 +393,9 @@ class Forgotten:
             "dry_run": written is not None and written.target is None,
             "ids": self.ids,
             "held": self.held,
-            "removed": []
-            if written is None
-            else [
-                {"table": one.table, "rows": one.rows, "text": one.text} for one in written.effects[0].states
+            "removed": [
+                {"table": one.table, "rows": one.removed, "elements": one.elements, "text": one.text}
+                for one in self.removed
             ],
             "files_before": list(map(asdict, self.before)),
             "files_after": list(map(asdict, self.after)),
@@ -381,7 +422,7 @@ class Forgotten:
         """Yield what was removed, the new savepoint in numbers, and what a search found."""
         if self.written is not None:
             yield f"{counted(self.ids, 'id')}, {self.held:,} of them found: {self.written.effects[0].text}"
-            yield from (f"  {printable(one.text)}" for one in self.written.effects[0].states)
+            yield from (f"  {printable(one.text)}" for one in self.removed)
             yield from map(printable, summary_lines(self.written.summary))
             yield self.written.title
             yield from map(printable, check_lines(self.written.check, self.written.target))
@@ -461,9 +502,10 @@ def _forgotten(
         allow_empty=request.allow_empty,
     )
     with closing(Writing(asked, context, statements=(statement,), kinds=(IdChanges,))) as writing:
-        held = len(writing.changes(IdChanges).held)
+        changes = writing.changes(IdChanges)
+        held, removed = len(changes.held), changes.forgotten
         if target is None:
-            return Forgotten(ids=len(statement.ids), held=held, written=writing.preview)
+            return Forgotten(ids=len(statement.ids), held=held, written=writing.preview, removed=removed)
         written = writing.write(target)
     new = connect(target)
     made = new.default
@@ -473,6 +515,7 @@ def _forgotten(
         ids=len(statement.ids),
         held=held,
         written=written,
+        removed=removed,
         before=tuple(_hashed(database.savepoint)),
         after=tuple(_hashed(made.savepoint)),
         rows_left=_rows_left(statement, made, replace(context, catalog=new)) if is_searched else None,
@@ -484,7 +527,7 @@ def _rows_left(statement: ForgetIds, database: Database, context: Context) -> tu
     """Return how many rows of each state belong to the ids."""
     asked = WriteRequest(database=database.name, sql="", dry_run=True, allow_empty=True)
     with closing(Writing(asked, context, statements=(statement,), kinds=(IdChanges,))) as writing:
-        return tuple((one.table, one.rows) for effect in writing.effects for one in effect.states)
+        return tuple((one.table, one.rows) for one in writing.changes(IdChanges).forgotten)
 
 
 def _hashed(savepoint: Savepoint) -> Iterator[HashedFile]:

@@ -145,3 +145,133 @@ def test_what_means_nothing_is_refused(
 
     assert message in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+_ORDER = (
+    "Pojo(com.acme.Order: note String, lines List<Pojo(com.acme.Line: buyer String, tags List<String>)>, "
+    "shares Map<String, List<Pojo(com.acme.Share: who String, part Integer)>>)"
+)
+_ORDERS = (
+    "SELECT 'k1' AS key, {'note': 'n', 'lines': [{'buyer': 'alice-1', 'tags': ['x', 'bobby-1']}, {'buyer': 'carol-1', "
+    "'tags': ['alice-1']}], 'shares': MAP {'bobby-1': [{'who': 'carol-1', 'part': 1}], 'dave-1': [{'who': 'alice-1', 'part': 2}, "
+    "{'who': 'erin-1', 'part': 3}]}} AS value, TIMESTAMP '2026-01-02 03:04:05' AS ttl_timestamp "
+    "UNION ALL SELECT 'k2', {'note': 'alice-1', 'lines': NULL, 'shares': MAP {}}, TIMESTAMP '2026-01-02 03:04:05' "
+    "UNION ALL SELECT 'k3', {'note': 'bobby-1', 'lines': [{'buyer': 'bobby-1', 'tags': NULL}], 'shares': NULL}, "
+    "TIMESTAMP '2026-01-02 03:04:05'"
+)
+
+
+def created(path: Path, script: str) -> str:
+    assert main(["create", str(path), script, "--flink", "2.3"]) == 0
+    return str(path)
+
+
+def forget_group(source: str, new: Path, *columns: str) -> dict[str, Any]:
+    """Forget `alice-1` and `bobby-1` in columns; return the report, which is proven."""
+    (new.parent / "ids.csv").write_text("alice-1\nbobby-1\nnobody-1\n")
+    (new.parent / "groups.toml").write_text(
+        f"version = 1\n[group.customer]\ncolumns = {json.dumps(columns)}\n"
+    )
+    told = savepointdb.forget(
+        source,
+        str(new),
+        str(new.parent / "ids.csv"),
+        group=["customer"],
+        masks=str(new.parent / "groups.toml"),
+        verify=True,
+    ).to_dict()
+    return {name: told[name] for name in ("ids", "held", "removed")} | {"proven": told["verified"]["proven"]}
+
+
+def test_elements_and_entries_inside_of_values_go(tmp_path: Path) -> None:
+    source = created(
+        tmp_path / "source",
+        f"CREATE TABLE shop__order WITH (ttl = true, value_type = '{_ORDER}') AS {_ORDERS}",
+    )
+
+    told = forget_group(
+        source,
+        tmp_path / "new",
+        "shop__order.value.lines.**",
+        "shop__order.value.shares.**",
+        "shop__order.value.note",
+    )
+
+    assert told == {
+        "ids": 3,
+        "held": 2,
+        "proven": True,
+        "removed": [
+            {
+                "table": "shop__order",
+                "rows": 2,
+                "elements": 4,
+                "text": "2 rows of shop__order removed, by value.note; "
+                "4 elements inside of 1 row of shop__order removed, by value.lines, value.shares",
+            }
+        ],
+    }
+    left = savepointdb.connect(str(tmp_path / "new")).sql(
+        "SELECT key, value, ttl_timestamp::VARCHAR FROM shop__order"
+    )
+    assert left.fetchall() == [
+        (
+            "k1",
+            {
+                "lines": [{"buyer": "carol-1", "tags": []}],
+                "note": "n",
+                "shares": [("dave-1", [{"part": 3, "who": "erin-1"}])],
+            },
+            "2026-01-02 03:04:05",
+        )
+    ]
+
+
+def test_elements_of_lists_of_all_kinds_of_states_go(tmp_path: Path) -> None:
+    source = created(
+        tmp_path / "source",
+        "CREATE TABLE op__plain AS SELECT 'k' AS key, ['alice-1', 'x', 'bobby-1'] AS value;"
+        "CREATE TABLE op__listed (key VARCHAR, value VARCHAR[], list_index INTEGER) WITH (kind = 'LIST') AS "
+        "SELECT 'k' AS key, ['x', 'alice-1'] AS value, 0 AS list_index UNION ALL SELECT 'k', ['y'], 1;"
+        "CREATE TABLE op__mapped WITH (kind = 'MAP') AS SELECT 'k' AS key, 'alice-1' AS map_key, MAP {'bobby-1': 1, 'z': 2} AS value;"
+        "CREATE TABLE op__shared WITH (kind = 'BROADCAST') AS SELECT 'r' AS map_key, ['bobby-1', 'w'] AS value;"
+        "CREATE TABLE op__split WITH (kind = 'OPERATOR_LIST') AS SELECT ['alice-1'] AS value",
+    )
+
+    told = forget_group(source, tmp_path / "new", "op__*.value.**")
+
+    assert told["proven"] is False  # the map key is in no column of the group
+    assert {one["table"]: (one["rows"], one["elements"]) for one in told["removed"]} == {
+        "op__plain": (0, 2),
+        "op__listed": (0, 1),
+        "op__mapped": (0, 1),
+        "op__shared": (0, 1),
+        "op__split": (0, 1),
+    }
+    new = savepointdb.connect(str(tmp_path / "new"))
+    assert new.sql("SELECT key, value FROM op__plain").fetchall() == [("k", ["x"])]
+    assert new.sql("SELECT list_index, value FROM op__listed ORDER BY ALL").fetchall() == [
+        (0, ["x"]),
+        (1, ["y"]),
+    ]
+    assert new.sql("SELECT map_key, value FROM op__mapped").fetchall() == [("alice-1", [("z", 2)])]
+    assert new.sql("SELECT map_key, value FROM op__shared").fetchall() == [("r", ["w"])]
+    assert new.sql("SELECT value FROM op__split").fetchall() == [([],)]
+
+
+def test_a_value_that_would_lose_other_bytes_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = created(
+        tmp_path / "source", "CREATE TABLE op__list AS SELECT 'k' AS key, ['alice-1', '一'] AS value"
+    )
+    half_a_pair = b"\x02\x80\xb0\x03"  # U+D800, which no column of text can hold
+    for file in Path(source).iterdir():
+        file.write_bytes(file.read_bytes().replace(b"\x02\x80\x9c\x01", half_a_pair))
+
+    with pytest.raises(
+        savepointdb.QueryError, match="list, key 'k': expected a value whose columns hold all of its bytes"
+    ):
+        forget_group(source, tmp_path / "new", "op__list.value")
+
+    assert not (tmp_path / "new").exists()
