@@ -283,6 +283,7 @@ def sample(
     keys: str | None = None,
     where: str | None = None,
     mask: str | None = None,
+    group: str | None = None,
     parallelism: int | None = None,
     offsets: str = "keep",
     drop: Sequence[str] = (),
@@ -301,6 +302,7 @@ def sample(
         keys: the path of a CSV file of the keys that stay, in place of a fraction.
         where: `table: condition`: the keys of these rows stay.
         mask: the path of a file of masks: the new savepoint has others for the values and keys that it covers.
+        group: of columns in that file: a field of a key that belongs to it decides in place of the whole key.
         parallelism: most subtasks that an operator has then; None for those of the source.
         offsets: `latest` drops the state of sources, so that the job's own settings say where they start; `keep`.
         drop: names of operators and of tables of states that go.
@@ -315,7 +317,7 @@ def sample(
         InvalidRequestError: no key stays, there is no target, or an argument has a wrong value.
     """
     chosen = {"seed": seed, "keys": keys, "where": where}
-    options = {**chosen, "mask": mask, "parallelism": parallelism, "offsets": offsets}
+    options = {**chosen, "mask": mask, "group": group, "parallelism": parallelism, "offsets": offsets}
     with connect(path, **how) as connection:
         return connection.sample(
             target, fraction, drop=drop, dry_run=dry_run, files=files, engine=engine, **options

@@ -13,8 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import catalog
+import savepointdb
+from catalog import Catalog
+from service.cli import main
 from service.query.engines.duckdb.engine import DuckDBEngine
 from service.query.engines.spark.engine import SparkEngine
+from service.tasks.copies import sample
 from service.tasks.write.request import WriteRequest
 from service.tasks.write.writing import run
 from tests.service.tasks.write.test_differential import (
@@ -25,7 +29,7 @@ from tests.service.tasks.write.test_differential import (
     scripts,
     tables_of,
 )
-from tests.spark.conftest import WORDCOUNT
+from tests.spark.conftest import EVERYTHING, WORDCOUNT
 from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import PROJECT
 from tests.support.waiting import wait_until
@@ -36,6 +40,7 @@ from tests.writers.test_savepoint import contents
 pytestmark = pytest.mark.spark
 
 INCREMENTAL = PROJECT / "tests/data/flink/2.3.0/wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2"
+WORDCOUNT_NATIVE = PROJECT / "tests/data/flink/2.3.0/wordcount-rocksdb-savepoints/native"
 _CASES = {
     "all rows": (WORDCOUNT, "UPDATE aggregate__count SET value = value + 1"),
     "checkpoint": (INCREMENTAL, "DELETE FROM aggregate__count WHERE value % 2 = 0; DROP TABLE source"),
@@ -174,6 +179,83 @@ def test_a_write_that_is_interrupted_leaves_no_target(
     thread.join()
 
     assert list(tmp_path.iterdir()) == []
+
+
+SHOP = (
+    "CREATE TABLE customers__name WITH (key_type = 'Long') AS SELECT range AS key, 'name ' || range AS value FROM range(60); "
+    "CREATE TABLE orders__total WITH (key_type = 'Tuple2<String, Integer>', parallelism = '2') AS "
+    "SELECT {'f0': (range % 60)::VARCHAR, 'f1': range::INTEGER} AS key, range AS value FROM range(180)"
+)
+MASKS = """version = 1
+[[mask]]
+columns = ["customers__name.value"]
+with = "constant(hidden)"
+[group.customer]
+columns = ["customers.key", "orders.key.f0"]
+"""
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"fraction": 0.3}, {"where": "customers__name: key % 3 = 0"}], ids=["fraction", "where"]
+)
+def test_a_sample_by_a_field_of_keys(
+    chosen: dict[str, Any], tmp_path: Path, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
+) -> None:
+    assert main(["create", str(tmp_path / "shop"), SHOP, "--flink", "2.3"]) == 0
+    (tmp_path / "masks.toml").write_text(MASKS, encoding="utf-8")
+    context = context_over(
+        catalog.connect(str(tmp_path / "shop")), {"duckdb": duckdb_engine, "spark": spark_engine}
+    )
+
+    for engine in ("local", "spark"):
+        told = sample.run(
+            sample.SampleRequest(
+                target=str(tmp_path / engine),
+                mask=str(tmp_path / "masks.toml"),
+                group="customer",
+                parallelism=1,
+                engine=engine,
+                **chosen,
+            ),
+            context,
+        )
+        assert told.engine == ("spark" if engine == "spark" else "")
+
+    assert outcome(tmp_path / "spark") == outcome(tmp_path / "local")
+    with savepointdb.connect(tmp_path / "spark") as made:
+        kept = made.sql("SELECT key, value FROM customers__name ORDER BY 1").fetchall()
+        orders = made.sql(
+            "SELECT key.f0::BIGINT, count(*) FROM orders__total GROUP BY 1 ORDER BY 1"
+        ).fetchall()
+    assert 5 < len(kept) < 35
+    assert {value for _, value in kept} == {"hidden"}
+    assert orders == [(key, 3) for key, _ in kept]
+
+
+def test_a_state_like_that_of_another_savepoint(
+    tmp_path: Path, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
+) -> None:
+    known = Catalog.of(
+        [*catalog.connect(str(WORDCOUNT_NATIVE)).known(), *catalog.connect(str(EVERYTHING)).known()]
+    )
+    context = context_over(known, {"duckdb": duckdb_engine, "spark": spark_engine})
+    sql = (
+        "CREATE TABLE twins__pojo (LIKE canonical.types__v_pojo) AS SELECT * FROM canonical.types__v_pojo WHERE key < 'k3'; "
+        "CREATE TABLE twins__pairs (LIKE canonical.types__v_tuple2_array) AS "
+        "SELECT 'other ' || key AS key, value FROM canonical.types__v_tuple2_array"
+    )
+
+    for engine in ("local", "spark"):
+        run(WriteRequest(database="native", sql=sql, engine=engine, target=str(tmp_path / engine)), context)
+
+    assert outcome(tmp_path / "spark") == outcome(tmp_path / "local")
+    with savepointdb.connect(tmp_path / "spark") as made, savepointdb.connect(EVERYTHING) as other:
+        pojos = other.sql("SELECT key, value FROM types__v_pojo WHERE key < 'k3' ORDER BY key").fetchall()
+        assert made.sql("SELECT key, value FROM twins__pojo ORDER BY key").fetchall() == pojos
+        pairs = other.sql("SELECT 'other ' || key, value FROM types__v_tuple2_array ORDER BY key").fetchall()
+        assert made.sql("SELECT key, value FROM twins__pairs ORDER BY key").fetchall() == pairs
+    assert len(pojos) == 3
+    assert len(pairs) == 2
 
 
 def test_a_savepoint_in_a_store(

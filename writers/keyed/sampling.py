@@ -146,16 +146,23 @@ def texts_of(keys: pa.Array, part: tuple[str, ...] = ()) -> pa.Array:
 
     Args:
         keys: of any type.
-        part: the names of the fields that lead to the part of a key that decides; none for the whole key.
+        part: the names of the fields that lead to the part of a key that decides; none for the whole key, which also decides where
+            the part is NULL.
 
     Raises:
         RefusedEditError: there is no such field.
     """
+    inner = keys
     for name in part:
-        kind = keys.type
+        kind = inner.type
         if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
             raise RefusedEditError(f"expected a key with a field {name}, found one of type {sql_type(kind)}")
-        keys = pc.struct_field(keys, name)
+        inner = pc.struct_field(inner, name)
+    texts = _texts(inner)
+    return pc.coalesce(texts, _texts(keys)) if part and texts.null_count else texts
+
+
+def _texts(keys: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(keys.type):
         keys = keys.cast(keys.type.value_type)
     if pa.types.is_string(keys.type):

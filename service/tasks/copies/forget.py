@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from catalog import CatalogError, Database, connect
+from catalog import Database, connect
 from catalog.changedtables import WritableState, state_key
 from catalog.masks.columns import ColumnNames
 from catalog.masks.masks import Masks
@@ -36,6 +36,7 @@ from service.base.errors import (
 )
 from service.query.encode import counted, printable, size_text
 from service.tasks.check.running import check_lines
+from service.tasks.copies.columngroups import masks_with
 from service.tasks.copies.pruning import Path, WantedIds, container_depth, leaf_type, pruned
 from service.tasks.copies.sample import keys_in
 from service.tasks.task import LONGEST_PATH, Context, Task, TaskRequest, file_option, option
@@ -453,10 +454,10 @@ def run(request: ForgetRequest, context: Context) -> Forgotten:
         QueryError: nothing belongs to the ids, something may and cannot be read, or the target cannot be written.
         ReaderError: the savepoint cannot be read.
     """
-    statement = _statement(request)
     if request.report is not None and os.path.lexists(request.report):
         raise InvalidRequestError(f"report: expected a file that does not exist, found {request.report}")
     database = context.only_database(request.database, "to forget from")
+    statement = _statement(request, database)
     if request.target is None and not request.dry_run:
         found = Forgotten(
             ids=len(statement.ids),
@@ -472,21 +473,13 @@ def run(request: ForgetRequest, context: Context) -> Forgotten:
     return found
 
 
-def _statement(request: ForgetRequest) -> ForgetIds:
+def _statement(request: ForgetRequest, database: Database) -> ForgetIds:
     ids = tuple(dict.fromkeys(keys_in(request.keys)))
     if not 1 <= len(ids) <= _MOST_IDS:
         raise InvalidRequestError(
             f"keys: expected 1 to {_MOST_IDS:,} ids in {request.keys}, found {len(ids):,}"
         )
-    masks = None
-    if request.masks is not None:
-        with translated(CatalogError):
-            masks = Masks.load(request.masks)
-        unknown = [name for name in request.group if name not in masks.group_names]
-        if unknown:
-            raise InvalidRequestError(
-                f"group: expected one of {', '.join(masks.group_names) or 'none'}, found {unknown[0]!r}"
-            )
+    masks = None if request.masks is None else masks_with(request.masks, request.group, database)
     return ForgetIds(table=(_NAME,), ids=ids, masks=masks, groups=request.group)
 
 

@@ -1,14 +1,14 @@
 """`sample`: a savepoint, and which of its keys stay → a new savepoint that was read back.
 
-A key is in or out everywhere: it is decided on by its text, so that operators with equal keys keep the same ones. Operator state is kept,
-or goes with `--drop`.
+A key is in or out everywhere: it is decided on by its text, so that operators with equal keys keep the same ones. With a group of columns
+the text of the field that belongs to it decides instead, where a key has one. Operator state is kept, or goes with `--drop`.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,9 @@ from sqlglot.tokenizer_core import TokenType
 
 import writers
 from catalog import Database, NotAKeyError, parse_key
+from catalog.masks.patterns import Path
+from catalog.statetables import StatesTable
+from catalog.views import WideTable
 from readers import Operator, Savepoint, Selection, StateKind, StateName, is_keyed, source_offsets
 from service.base import machine
 from service.base.errors import InvalidRequestError
@@ -23,6 +26,8 @@ from service.query.encode import printable
 from service.query.engines.registry import AUTO, work_choices
 from service.query.sql.text import quoted, tokens_of
 from service.tasks.check.running import WrittenCheck, check_lines, checked
+from service.tasks.copies.columngroups import key_columns, masks_with
+from service.tasks.copies.pruning import leaf_type
 from service.tasks.task import Context, Task, TaskRequest, file_option, option
 from service.tasks.write.masks import CopyMasks
 from service.tasks.write.request import check_target, files_option, target_option, write_errors
@@ -113,26 +118,39 @@ def _drop_state(found: Dropped, owner: str, table: Any) -> None:
 
 
 def choices_of(
-    request: SampleRequest, database: Database, operators: Sequence[Operator], context: Context
+    request: SampleRequest,
+    database: Database,
+    operators: Sequence[Operator],
+    parts: Mapping[str, Path],
+    context: Context,
 ) -> dict[str, writers.KeyChoice]:
     """Return which keys of each operator stay, by its id.
+
+    Args:
+        request: what is asked.
+        database: the source.
+        operators: of it, that have keys.
+        parts: the fields of keys that decide, by the id of the operator; where there is none, the whole key does.
+        context: runs queries.
 
     Raises:
         InvalidRequestError: the file cannot be read, or a key in it is none of any operator.
         QueryError: the condition means nothing, or fails.
         ReaderError: the savepoint cannot be read.
     """
-    ids = [one.operator_id for one in operators]
+    if request.keys is not None:
+        return _listed(list(keys_in(request.keys)), operators, parts)
+    choice: writers.KeyChoice
     if request.fraction is not None:
-        return dict.fromkeys(ids, writers.FractionOfKeys(fraction=request.fraction, seed=request.seed))
-    if request.where is not None:
-        return dict.fromkeys(ids, writers.ListedKeys(texts=_keys_where(request.where, database, context)))
-    assert request.keys is not None
-    return _listed(list(keys_in(request.keys)), operators)
+        choice = writers.FractionOfKeys(fraction=request.fraction, seed=request.seed)
+    else:
+        assert request.where is not None
+        choice = writers.ListedKeys(texts=_keys_where(request.where, database, parts, context))
+    return {one.operator_id: replace(choice, part=parts.get(one.operator_id, ())) for one in operators}
 
 
-def _keys_where(where: str, database: Database, context: Context) -> pa.Array:
-    """Return the texts of the keys of the rows of a table."""
+def _keys_where(where: str, database: Database, parts: Mapping[str, Path], context: Context) -> pa.Array:
+    """Return the texts that decide, of the keys of the rows of a table."""
     table, separator, condition = where.partition(":")
     if not separator or not table.strip() or not condition.strip():
         raise InvalidRequestError(
@@ -142,7 +160,25 @@ def _keys_where(where: str, database: Database, context: Context) -> pa.Array:
     # On a line of its own, so that a comment at its end stays one.
     sql = f"SELECT DISTINCT key FROM {quoted(database.name)}.{quoted(table.strip())} WHERE ({condition}\n)"
     found = context.query(sql, max_rows=None)
-    return writers.texts_of(found.column(0).combine_chunks()).drop_null()
+    return writers.texts_of(
+        found.column(0).combine_chunks(), _part_in(table.strip(), database, parts)
+    ).drop_null()
+
+
+def _part_in(table: str, database: Database, parts: Mapping[str, Path]) -> Path:
+    """Return the field that decides in the keys of a table.
+
+    Raises:
+        InvalidRequestError: the table shows keys of several operators, among which other fields decide.
+    """
+    known = database.table(table)
+    owners = (
+        {one.state.operator_id for one in known.states} if isinstance(known, StatesTable | WideTable) else ()
+    )
+    found = {parts.get(owner, ()) for owner in owners}
+    if len(found) > 1:
+        raise InvalidRequestError(f"where: expected a table of one operator beside group, found {table}")
+    return found.pop() if found else ()
 
 
 def _check_closed(condition: str) -> None:
@@ -170,14 +206,17 @@ def keys_in(path: str) -> Iterator[str]:
         raise InvalidRequestError(f"keys: expected a CSV file of keys, found {path}: {error}") from error
 
 
-def _listed(texts: list[str], operators: Sequence[Operator]) -> dict[str, writers.KeyChoice]:
+def _listed(
+    texts: list[str], operators: Sequence[Operator], parts: Mapping[str, Path]
+) -> dict[str, writers.KeyChoice]:
     if not texts:
         raise InvalidRequestError("keys: expected a file with at least one key, found none")
     left = set(texts)
     found: dict[str, writers.KeyChoice] = {}
     for operator in operators:
+        part = parts.get(operator.operator_id, ())
         types = {
-            (entry.key.arrow(), "key" in entry.unquoted)
+            (leaf_type(entry.key.arrow(), part), not part and "key" in entry.unquoted)
             for source in operator.sources
             for entry in source.entries.values()
             if entry.key is not None and not entry.is_raw("key")
@@ -192,7 +231,7 @@ def _listed(texts: list[str], operators: Sequence[Operator]) -> dict[str, writer
                 left.discard(text)
                 known.append(writers.texts_of(key.array))
         found[operator.operator_id] = writers.ListedKeys(
-            texts=pa.concat_arrays([pa.array([], pa.string()), *known])
+            texts=pa.concat_arrays([pa.array([], pa.string()), *known]), part=part
         )
     if left:
         raise InvalidRequestError(
@@ -319,6 +358,11 @@ class SampleRequest(TaskRequest):
         longest=100_000,
     )
     mask: str | None = file_option("file of masks: values and keys that the new savepoint has others for")
+    group: str | None = option(
+        "group of columns in the file of masks: a field of a key that belongs to it decides in place of the whole key",
+        default=None,
+        metavar="NAME",
+    )
     parallelism: int | None = option(
         "most subtasks that an operator has in the new savepoint; default: those of the source",
         default=None,
@@ -348,6 +392,8 @@ class SampleRequest(TaskRequest):
         if len(given) != 1:
             found = " and ".join(given) or "none"
             raise InvalidRequestError(f"expected one of fraction, keys and where, found {found}")
+        if self.group is not None and self.mask is None:
+            raise InvalidRequestError("group: expected mask, the file that has its columns, found none")
         if self.fraction is not None and not 0 < self.fraction <= 1:
             raise InvalidRequestError(
                 f"fraction: expected a number above 0 and up to 1, found {self.fraction}"
@@ -361,6 +407,7 @@ class Sampled:
     Attributes:
         states: the keyed states and timers, with their entries.
         dropped: the names of what goes.
+        parts: the fields of keys that decided, by the names of their operators.
         target: the new savepoint; None if nothing was written.
         summary: the new savepoint in numbers; None if nothing was written.
         engine: what made its state; empty for this process.
@@ -369,6 +416,7 @@ class Sampled:
 
     states: tuple[SampledState, ...]
     dropped: tuple[str, ...]
+    parts: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     summary: writers.Summary | None = None
     engine: str = ""
@@ -391,6 +439,7 @@ class Sampled:
         | `states` | of each keyed state, and of timers: `operator`, `state`, `kind`, `entries` |
         | `entries` | how many entries they have together |
         | `dropped` | the names of what goes |
+        | `parts` | the fields of keys that decided, by the names of their operators |
         | `summary` | the new savepoint in numbers; null if nothing was written |
         | `engine` | what made its state; empty for the process that wrote |
         | `check` | what a restore does with the new savepoint, as of a write; null if nothing was written |
@@ -401,6 +450,7 @@ class Sampled:
             "states": [asdict(one) for one in self.states],
             "entries": self.entries,
             "dropped": list(self.dropped),
+            "parts": dict(self.parts),
             "summary": asdict(self.summary) if self.summary is not None else None,
             "engine": self.engine,
             "check": None if self.check is None else self.check.to_dict(),
@@ -418,6 +468,7 @@ class Sampled:
         for one in self.states:
             noun = "entry" if one.entries == 1 else "entries"
             yield printable(f"{one.operator}, state {one.state}: {one.entries:,} {noun}")
+        yield from (printable(f"keys of {name} go by {part}") for name, part in self.parts.items())
         yield from (printable(f"dropped: {name}") for name in self.dropped)
         if self.summary is not None:
             yield from map(printable, summary_lines(self.summary))
@@ -439,13 +490,19 @@ def run(request: SampleRequest, context: Context) -> Sampled:
     with write_errors():
         dropped = dropped_of(database, request.drop, request.offsets)
         operators = keyed_operators(savepoint, dropped)
-        choices = choices_of(request, database, operators, context)
+        parts: Mapping[str, Path] = {}
+        if request.group is not None and request.mask is not None:
+            parts = key_columns(
+                masks_with(request.mask, [request.group], database), request.group, database, operators
+            )
+        shown = {database.operator_names[one]: ".".join(("key", *part)) for one, part in parts.items()}
+        choices = choices_of(request, database, operators, parts, context)
         masks = None if request.mask is None else CopyMasks(request.mask, database)
         edits = edits_of(savepoint, choices, dropped, request.parallelism, masks)
         if request.dry_run or request.target is None:
             states = _in_order(states_in(operators, choices, dropped.keyed))
             _check_some(states)
-            return Sampled(states=states, dropped=tuple(dropped.names))
+            return Sampled(states=states, dropped=tuple(dropped.names), parts=shown)
         writer = writers.SavepointWriter(
             savepoint.location,
             edits,
@@ -466,6 +523,7 @@ def run(request: SampleRequest, context: Context) -> Sampled:
     return Sampled(
         states=tuple(found),
         dropped=tuple(dropped.names),
+        parts=shown,
         target=request.target,
         summary=writer.summary,
         engine=engine,

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ _GLOB = re.compile(r"[*?]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class NamedState:
     """A state, and the names by which rules know its columns."""
 
     state: State
@@ -61,6 +62,37 @@ class _DecodedRows:
         return self.masks.apply(batch)
 
 
+def named_states(database: Database) -> dict[str, list[NamedState]]:
+    """Return the states of each operator, by its id."""
+    tables = {(owner, table.states[0].number): table.name for owner, table in database.state_tables()}
+    found = {}
+    for operator in database.savepoint.operators:
+        owner = operator.operator_id
+        own = [tables.get((owner, number), TIMERS_NAME) for number in range(len(operator.states))]
+        siblings = tuple(dict.fromkeys(own))
+        found[owner] = [
+            NamedState(state, ColumnNames(name, database.operator_names[owner], siblings=siblings))
+            for state, name in zip(operator.states, own, strict=True)
+        ]
+    return found
+
+
+def check_names(masks: Masks, database: Database) -> None:
+    """Refuse names without `*`, of rules and groups, that cover no column of a savepoint.
+
+    Raises:
+        UnknownMaskColumnError: there is one.
+        ReaderError: the savepoint cannot be read.
+    """
+    known = [(ColumnNames(SOURCE_OFFSETS_NAME), SOURCE_OFFSETS)]
+    known += [(one.names, one.state.schema) for states in named_states(database).values() for one in states]
+    for pattern in chain(*(rule.columns for rule in masks.rules), *masks.groups.values()):
+        if not _GLOB.search(pattern.text) and not any(
+            names.covers(pattern, path) for names, schema in known for path, _ in leaves_of(schema)
+        ):
+            raise UnknownMaskColumnError(f"expected a column of a state, found none called {pattern.text}")
+
+
 class CopyMasks:
     """Masks for the copy of a savepoint.
 
@@ -75,36 +107,8 @@ class CopyMasks:
 
     def __init__(self, path: str, database: Database) -> None:
         self._masks = Masks.load(path)
-        tables = {(owner, table.states[0].number): table.name for owner, table in database.state_tables()}
-        self._operators: dict[str, list[_Named]] = {}
-        for operator in database.savepoint.operators:
-            owner = operator.operator_id
-            own = [tables.get((owner, number), TIMERS_NAME) for number in range(len(operator.states))]
-            self._operators[owner] = [
-                _Named(
-                    state,
-                    ColumnNames(name, database.operator_names[owner], siblings=tuple(dict.fromkeys(own))),
-                )
-                for state, name in zip(operator.states, own, strict=True)
-            ]
-        self._check_names()
-
-    def _check_names(self) -> None:
-        """Refuse names without `*` that cover no column.
-
-        Raises:
-            UnknownMaskColumnError: there is one.
-        """
-        known = [(ColumnNames(SOURCE_OFFSETS_NAME), SOURCE_OFFSETS)]
-        known += [(one.names, one.state.schema) for states in self._operators.values() for one in states]
-        for rule in self._masks.rules:
-            for pattern in rule.columns:
-                if not _GLOB.search(pattern.text) and not any(
-                    names.covers(pattern, path) for names, schema in known for path, _ in leaves_of(schema)
-                ):
-                    raise UnknownMaskColumnError(
-                        f"expected a column of a state, found none called {pattern.text}"
-                    )
+        self._operators = named_states(database)
+        check_names(self._masks, database)
 
     def edits(self, operator: Operator, without: Collection[StateName]) -> Iterator[writers.Edit]:
         """Yield the edits that mask an operator.
@@ -139,7 +143,7 @@ class CopyMasks:
         if changes:
             yield writers.RewriteOperatorState(operator=operator, changes=changes)
 
-    def _of(self, named: _Named, schema: pa.Schema) -> MaskedColumns | _DecodedRows:
+    def _of(self, named: NamedState, schema: pa.Schema) -> MaskedColumns | _DecodedRows:
         raw = {column for part in named.state.parts for column in schema.names if part.entry.is_raw(column)}
         place = schema.get_field_index(UNDECODED)
 

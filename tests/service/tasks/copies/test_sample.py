@@ -127,3 +127,110 @@ def test_state_that_cannot_be_read_is_not_kept_as_it_is(
     told = refused(capsys, "--to", str(tmp_path / "new"), "--fraction", "0.5", source=tmp_path / "source")
 
     assert "keyed state of aggregate cannot be read" in told
+
+
+SHOP = """
+CREATE TABLE customers__name WITH (key_type = 'Long') AS SELECT range AS key, 'name ' || range AS value FROM range(60);
+CREATE TABLE orders__total WITH (key_type = 'Tuple2<Integer, String>') AS
+  SELECT {'f0': (range % 60)::INTEGER, 'f1': 'day ' || range // 60} AS key, range AS value FROM range(180);
+CREATE TABLE visits__page WITH (key_type = 'Row<String, Integer>') AS
+  SELECT {'f0': CASE WHEN range % 60 < 59 THEN (range % 60)::VARCHAR END, 'f1': range::INTEGER} AS key, range AS value FROM range(120);
+CREATE TABLE prices__price AS SELECT 'article ' || range AS key, range AS value FROM range(60)
+"""
+GROUP = """version = 1
+[group.customer]
+columns = ["customers.key", "orders.key.f0", "visits.key.f0"]
+"""
+CUSTOMERS = {
+    "customers": "SELECT key FROM customers__name",
+    "orders": "SELECT DISTINCT key.f0 FROM orders__total",
+    "visits": "SELECT DISTINCT key.f0::BIGINT FROM visits__page WHERE key.f0 IS NOT NULL",
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "groups.toml").write_text(GROUP, encoding="utf-8")
+    assert main(["create", str(tmp_path / "shop"), SHOP, "--flink", "2.3"]) == 0
+    return tmp_path / "shop"
+
+
+def grouped(shop: Path, *options: str) -> list[str]:
+    """Return the options of a sample of the shop by customers, in the folder of the shop."""
+    return [
+        "--to",
+        str(shop.parent / "new"),
+        "--mask",
+        str(shop.parent / "groups.toml"),
+        "--group",
+        "customer",
+        *options,
+    ]
+
+
+def test_operators_with_a_field_of_a_group_keep_the_same_ones(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert sample(*grouped(shop, "--fraction", "0.3", "--json"), source=shop) == 0
+
+    told, new = json.loads(capsys.readouterr().out), shop.parent / "new"
+    kept = {name: [one for (one,) in rows(new, sql)] for name, sql in CUSTOMERS.items()}
+    assert told["parts"] == {"customers": "key", "orders": "key.f0", "visits": "key.f0"}
+    assert 5 < len(kept["customers"]) < 35
+    assert kept["orders"] == kept["customers"]
+    assert kept["visits"] == [one for one in kept["customers"] if one != 59]
+    # Each customer has all of the orders, and what has no column of the group goes by its own keys.
+    assert rows(new, "SELECT key.f0, count(*) FROM orders__total GROUP BY 1") == [
+        (one, 3) for one in kept["orders"]
+    ]
+    assert sample("--to", str(shop.parent / "alone"), "--fraction", "0.3", source=shop) == 0
+    prices = "SELECT key FROM prices__price"
+    assert rows(new, prices) == rows(shop.parent / "alone", prices)
+    # Of a key without a customer the whole key decides.
+    assert 0 < len(rows(new, "SELECT key FROM visits__page WHERE key.f0 IS NULL")) < 2
+
+
+def test_listed_keys_are_values_of_the_field(shop: Path) -> None:
+    (shop.parent / "keys.csv").write_text("7\n12\n", encoding="utf-8")
+
+    assert sample(*grouped(shop, "--keys", str(shop.parent / "keys.csv")), source=shop) == 0
+
+    kept = {name: rows(shop.parent / "new", sql) for name, sql in CUSTOMERS.items()}
+    assert kept == {name: [(7,), (12,)] for name in CUSTOMERS}
+    assert rows(shop.parent / "new", "SELECT key FROM prices__price") == []
+
+
+def test_fields_of_keys_of_rows_decide(shop: Path) -> None:
+    assert sample(*grouped(shop, "--where", "orders__total: value IN (7, 67, 179)"), source=shop) == 0
+
+    kept = {name: rows(shop.parent / "new", sql) for name, sql in CUSTOMERS.items()}
+    assert kept == {"customers": [(7,), (59,)], "orders": [(7,), (59,)], "visits": [(7,)]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "group", "expected"),
+    [
+        (
+            '["orders.key"]',
+            "customer",
+            "expected one field of the key of orders in customer, outside of lists and maps",
+        ),
+        ('["orders__total.value"]', "customer", "expected a key, or a field of one, in customer, found none"),
+        (
+            '["orders.key.customer"]',
+            "customer",
+            "expected a column of a state, found none called orders.key.customer",
+        ),
+        ('["orders.key.f0"]', "person", "group: expected one of customer, found 'person'"),
+    ],
+)
+def test_a_group_without_one_column_of_a_key_is_refused(
+    columns: str, group: str, expected: str, shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shop.parent / "groups.toml").write_text(
+        f"version = 1\n[group.customer]\ncolumns = {columns}\n", encoding="utf-8"
+    )
+
+    assert expected in refused(capsys, *grouped(shop, "--fraction", "0.5", "--group", group), source=shop)
+    assert not (shop.parent / "new").exists()
