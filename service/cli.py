@@ -311,6 +311,12 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
         metavar="[LABEL=]DIR",
         help="The same as PATH, as serve has it. May be repeated.",
     )
+    parser.add_argument(
+        "--mask",
+        dest="masks",
+        metavar="FILE",
+        help="File of masks, as masks.toml: hides values from the agent.",
+    )
     add_names(parser)
     settings.add_arguments(
         parser, (*QUERY_SETTINGS, "saved_queries", "max_scan_bytes", "rescan_after_s", "check_timeout_s")

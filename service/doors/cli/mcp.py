@@ -9,10 +9,13 @@ import sys
 import threading
 from argparse import Namespace
 from contextlib import closing
+from dataclasses import replace
 from importlib import import_module
 from typing import NoReturn
 
+from catalog.masks.masks import Masks
 from readers import load_machine
+from service.base.principal import ANYBODY
 from service.base.settings import settings_of
 from service.doors.cli.output import INTERRUPTED, WrongUsageError, ended, log_compilation
 from service.doors.cli.sources import cache_of, catalog_of
@@ -26,6 +29,7 @@ from service.tasks.write.serving.writes import Writes
 
 # As a shell tells of a process that a signal ended.
 _SIGNALLED = 128
+_MASK = "masks"
 
 
 def main(options: Namespace) -> int:
@@ -44,6 +48,7 @@ def _serve(options: Namespace) -> None:
     chosen = settings_of(vars(options), os.environ)
     logging.getLogger("savepointdb").addHandler(logging.NullHandler())
     cache = cache_of(chosen, writes=False)
+    masks = {} if options.masks is None else {_MASK: Masks.load(options.masks)}
     catalog = catalog_of(
         sources,
         options,
@@ -51,6 +56,7 @@ def _serve(options: Namespace) -> None:
         rescan_after_s=chosen.storage.rescan_after_s,
         cache=cache,
         may_be_empty=True,
+        masks=masks,
     )
     if not catalog.databases:
         print(f"savepointdb: there is no savepoint yet in {', '.join(sources)}", file=sys.stderr)
@@ -75,4 +81,5 @@ def _serve(options: Namespace) -> None:
         served = Served(
             settings=chosen, catalog=catalog, queries=queries, checks=checks, saved=saved, writes=writes
         )
-        standardio.serve(served, interrupted)
+        caller = replace(ANYBODY, mask=_MASK) if masks else ANYBODY
+        standardio.serve(served, caller, interrupted)

@@ -23,7 +23,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from service.base.errors import QueryCancelledError, QueryError, query_error_of
-from service.base.principal import ANYBODY
+from service.base.principal import Principal
 from service.base.version import installed_version
 from service.base.waiting import found_beside
 from service.doors.mcp.calls import Call
@@ -237,18 +237,19 @@ async def _get_prompt(_context: _Context, params: types.GetPromptRequestParams) 
     )
 
 
-def serve(served: Served, interrupted: Callable[[int], NoReturn]) -> None:
+def serve(served: Served, caller: Principal, interrupted: Callable[[int], NoReturn]) -> None:
     """Serve until the client closes standard input.
 
     Standard output belongs to the protocol: the SDK lets everything else that prints go to standard error.
 
     Args:
         served: the objects that answer.
+        caller: the client.
         interrupted: gets the number of a signal that asks for the end, and ends the process.
     """
 
     def call_of(tool: str, _context: ServerRequestContext[Any, Any]) -> tuple[Call, anyio.Event | None]:
-        return Call(served=served, caller=ANYBODY, source=f"mcp {tool}"), None
+        return Call(served=served, caller=caller, source=f"mcp {tool}"), None
 
     async def run() -> None:
         # An exception would wait for the thread that reads standard input, which waits for the client.

@@ -126,6 +126,35 @@ def test_the_recorded_answers_name_the_key() -> None:
     assert said[-1]["content"]["rows"] == [["key_662", 6774, 11290]]
 
 
+_MASKS = 'version = 1\n[[mask]]\ncolumns = ["aggregate.key"]\nwith = "pseudonym"\n[[mask]]\ncolumns = ["*.value"]\nwith = "null"\n'
+
+
+def test_a_mask_hides_values_from_the_agent_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "masks.toml").write_text(_MASKS, encoding="utf-8")
+    calls: list[dict[str, Any]] = [
+        {
+            "tool": "query",
+            "arguments": {"sql": "SELECT count(*), count(value) FROM aggregate WHERE key = 'key_662'"},
+        },
+        {"tool": "query", "arguments": {"sql": "SELECT key FROM aggregate ORDER BY key LIMIT 3"}},
+        {"tool": "lookup_key", "arguments": {"key": "key_662"}},
+        {"tool": "describe_table", "arguments": {"table": "aggregate"}},
+        {"tool": "preview_write", "arguments": {"sql": "DELETE FROM aggregate__count WHERE key = 'key_662'"}},
+    ]
+
+    plain = conversation(program(FLINK / "native"), calls)
+    masked = conversation(program(FLINK / "native", "--mask", tmp_path / "masks.toml"), calls)
+
+    assert plain[0]["content"]["rows"] == [[1, 1]]
+    assert masked[0]["content"]["rows"] == [[0, 0]]
+    assert "11290" in str(plain[2])
+    assert "11290" not in str(masked)
+    assert "'key_" in str(plain[1]["content"])
+    assert "'key_" not in str(masked[1]["content"])
+    assert masked[2]["content"]["rows"] == []
+    assert masked[4]["content"]["error"]["code"] == "FORBIDDEN"
+
+
 # ---- grants ----
 
 

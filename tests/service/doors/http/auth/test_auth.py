@@ -33,6 +33,7 @@ from fastapi.routing import iter_route_contexts
 
 from catalog import Catalog
 from catalog.catalog import Root
+from catalog.masks.masks import Masks
 from service.base.hosts import certificate_names
 from service.base.principal import Principal, Source
 from service.base.settings import Settings
@@ -873,6 +874,45 @@ def test_a_token_sees_what_its_claim_grants(
 
     names = [entry["name"] for entry in answer.json()["databases"] if entry["alias_of"] is None]
     assert len(names) == (seen or 0)
+
+
+MASKS = 'version = 1\n[[mask]]\ncolumns = ["aggregate.key"]\nwith = "pseudonym"\n[[mask]]\ncolumns = ["*.value"]\nwith = "null"\n'
+
+
+@pytest.fixture(scope="module")
+def masked_lobby(provider: IdentityProvider, serving: Serving) -> Iterator[Door]:
+    """A service with a mask, which a claim of another name than by default names."""
+    verifier = TokenVerifier(Provider(issuer=provider.issuer, audience=AUDIENCE, mask_claim="sight"))
+    app = create_app(
+        Settings.of(workers=1),
+        Catalog([Root(path=str(FLINK / "native"))], masks={"analyst": Masks.parse(MASKS)}),
+        authenticator=Authenticator(tokens=verifier),
+    )
+    with serving(app) as address:
+        yield Door(address, {})
+
+
+@pytest.mark.parametrize(
+    ("sight", "found"),
+    [
+        (None, [["key_662", 11290]]),
+        ("analyst", []),
+        ("stranger", "FORBIDDEN"),
+        (["analyst"], "UNAUTHORIZED"),
+    ],
+)
+def test_a_claim_of_a_token_masks_what_its_user_sees(
+    masked_lobby: Door, provider: IdentityProvider, sight: Any, found: Any
+) -> None:
+    door = Door(masked_lobby.address, {"ada": provider.token(sight=sight)})
+
+    assert door.rows("ada", "SELECT key, value FROM aggregate WHERE key = 'key_662'") == found
+    if sight == "analyst":
+        sql = "SELECT count(*), count(DISTINCT key), count(value), count(*) FILTER (key LIKE 'key_%') FROM aggregate"
+        [[rows, keys, values, plain]] = door.rows("ada", sql)
+        assert (rows, keys, values) == (1000, 1000, 0)
+        # A pseudonym may look like a key.
+        assert plain < 10
 
 
 def test_keys_are_fetched_where_the_provider_says_and_kept(lobby: Door, provider: IdentityProvider) -> None:
