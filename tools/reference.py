@@ -155,13 +155,14 @@ def _default(value: object) -> str:
 
 def _commands() -> Iterator[str]:
     yield "## Commands\n"
-    known = {setting.option for setting in SETTINGS.values()}
+    # A command may have an option of its own with the name of a setting, such as --mask.
+    known = {setting.option: setting.meaning.replace("%", "%%") for setting in SETTINGS.values()}
     for name, parser in parsers(parser_of(), "savepointdb"):
         rows = []
         for action in parser._actions:
             if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
                 continue
-            if known & set(action.option_strings):
+            if any((action.help or "").startswith(known.get(one, "\0")) for one in action.option_strings):
                 continue
             called = ", ".join(f"`{option}`" for option in action.option_strings) or f"`{action.metavar}`"
             rows.append((called, (action.help or "").replace("%%", "%")))
