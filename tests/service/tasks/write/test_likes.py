@@ -69,6 +69,7 @@ LIKES = tuple(
             "SELECT * FROM other.likes__{} WHERE key <> 'k1'",
         ),
         Likes("like-encoded", version, backend, "canonical", _ENCODED, _OTHER_KEY),
+        Likes("like-encoded-pojo", version, backend, "rocksdb-native", ("v_pojo",), _OTHER_KEY),
     )
 )
 
