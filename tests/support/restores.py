@@ -582,6 +582,20 @@ def _samples() -> Iterator[Restore]:
             options=("--keys", "tests/data/masks/ids.csv"),
             **everything | {"command": "forget"},
         )
+    inside = "tests/data/masks/inside"
+    yield from _over(
+        _EACH,
+        name="forget-inside",
+        source="types-hashmap-savepoints/canonical",
+        job="types",
+        command="forget",
+        script="",
+        options=("--keys", f"{inside}.csv", "--group", "customer", "--masks", f"{inside}.toml"),
+        states=_COMPARED,
+        sends=(
+            '{"operator": "types", "state": "v_map", "kind": "value", "subtask": 0, "key": "k1", "value": {"$map": []}}',
+        ),
+    )
     for version, parallelism in product(VERSIONS, ("1", "2")):
         yield Restore(
             name=f"sample-raw-{parallelism}",
