@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -91,7 +92,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     write_savepoints(folder / "demo")
     for number in (4, 5):
         shutil.copytree(folder / f"demo/orders/{JOB}/chk-{number}", folder / f"orders/{JOB}/chk-{number}")
-    return Catalog([Root(path=str(folder / "orders"))], masks={"analyst": Masks.parse(MASKS)})
+    # Under one secret in a hundred a pseudonym begins as a key does.
+    masks = replace(Masks.parse(MASKS), secret=b"0123456789abcdef")
+    return Catalog([Root(path=str(folder / "orders"))], masks={"analyst": masks})
 
 
 @pytest.fixture(scope="module")
