@@ -168,6 +168,9 @@ class CopyMasks:
 def masked_script(path: str, database: Database, edits: Sequence[writers.Edit]) -> tuple[writers.Edit, ...]:
     """Return the edits of a script, with those that mask all operators that stay.
 
+    Masks read the entries of the source and deal them out anew. Rows, types and states of a script are encoded later, when the key groups
+    of a file are put together: to mask these takes a second write, of what the first one made.
+
     Args:
         path: of the file of masks.
         database: the source.
