@@ -58,7 +58,7 @@ class Rule(ABC):
     needs_all_rows: ClassVar[bool] = False
     """Whether a value depends on other rows."""
     is_per_value: ClassVar[bool] = True
-    """Whether equal values become equal ones, so that it is enough to mask the distinct ones."""
+    """Whether it is enough to mask the distinct values: equal ones become equal, and to mask one takes longer than to find it."""
     types: ClassVar[tuple[Callable[[pa.DataType], bool], ...]] = (lambda _type: True,)
     """Tests of types that it can mask, which have no parts."""
 
@@ -129,7 +129,7 @@ class Truncate(Rule):
     """The first characters or bytes."""
 
     count: int
-    name, types = "truncate", (pa.types.is_string, pa.types.is_binary)
+    name, is_per_value, types = "truncate", False, (pa.types.is_string, pa.types.is_binary)
 
     def masked(self, array: pa.Array, key: bytes) -> pa.Array:
         cut = pc.utf8_slice_codeunits if pa.types.is_string(array.type) else pc.binary_slice
@@ -141,7 +141,7 @@ class BucketOfTime(Rule):
     """The beginning of the second, …, year."""
 
     unit: str
-    name, types = "bucket", (pa.types.is_timestamp, pa.types.is_date)
+    name, is_per_value, types = "bucket", False, (pa.types.is_timestamp, pa.types.is_date)
 
     def fits(self, data_type: pa.DataType) -> bool:
         # `super()` without arguments does not know the class that `slots` makes anew.
@@ -167,7 +167,8 @@ class BucketOfNumbers(Rule):
     """The next lower multiple of a number."""
 
     step: int
-    name, types = "bucket", (pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_decimal128)
+    name, is_per_value = "bucket", False
+    types = (pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_decimal128)
 
     def masked(self, array: pa.Array, key: bytes) -> pa.Array:
         if pa.types.is_floating(array.type):
@@ -330,7 +331,8 @@ _EXPECTED = {
 
 def _words(array: pa.Array) -> Any:
     """Return integers as a new array of 64 bits; nulls are any number."""
-    return pc.fill_null(array, 0).cast(pa.int64()).to_numpy(zero_copy_only=False).copy()
+    whole = pc.fill_null(array, 0) if array.null_count else array
+    return whole.cast(pa.int64()).to_numpy().copy()
 
 
 def _of_words(values: Any, like: pa.Array) -> pa.Array:
