@@ -210,22 +210,41 @@ def _keep_outside(dense: int, count: int, block: int) -> int:
 
 
 @subroutine
-def packed_letters(numbers: int, sizes: int, start: int, end: int) -> tuple[int, int]:
-    """Return letters as one number, and how many such numbers there are."""
-    found = 0
-    radix = 1
-    for index in range(start, end):
-        size = load_le_i8(sizes, index * 8)
-        found = found * size + load_le_i8(numbers, index * 8)
-        radix *= size
-    return found, radix
+def packed_halves(numbers: int, sizes: int, middle: int, count: int) -> tuple[int, int, int, int]:
+    """Return the letters before the middle as one number, how many such numbers there are, and both of the other letters.
+
+    A processor computes the two numbers at once: each step of one waits for the step before. The second half may be one letter longer.
+    """
+    left = right = 0
+    left_size = right_size = 1
+    for place in range(0, middle * 8, 8):
+        size = load_le_i8(sizes, place)
+        left = left * size + load_le_i8(numbers, place)
+        left_size *= size
+        size = load_le_i8(sizes, place + middle * 8)
+        right = right * size + load_le_i8(numbers, place + middle * 8)
+        right_size *= size
+    if 2 * middle < count:
+        size = load_le_i8(sizes, count * 8 - 8)
+        right = right * size + load_le_i8(numbers, count * 8 - 8)
+        right_size *= size
+    return left, left_size, right, right_size
 
 
 @subroutine
-def unpack_letters(value: int, numbers: int, sizes: int, start: int, end: int) -> None:
-    """Write the letters of a number."""
-    for index in range(end - 1, start - 1, -1):
-        size = load_le_i8(sizes, index * 8)
-        rest = value // 26 if size == 26 else value // 10 if size == 10 else value // size
-        store_8(numbers, index * 8, value - rest * size)
-        value = rest
+def unpack_halves(left: int, right: int, numbers: int, sizes: int, middle: int, count: int) -> None:
+    """Write the letters of two numbers; see `packed_halves`."""
+    if 2 * middle < count:
+        right = _unpack_letter(right, numbers, sizes, count * 8 - 8)
+    for place in range(middle * 8 - 8, -8, -8):
+        left = _unpack_letter(left, numbers, sizes, place)
+        right = _unpack_letter(right, numbers, sizes, place + middle * 8)
+
+
+@subroutine
+def _unpack_letter(value: int, numbers: int, sizes: int, place: int) -> int:
+    """Write the last letter of a number, and return the number without it."""
+    size = load_le_i8(sizes, place)
+    rest = value // 26 if size == 26 else value // 10 if size == 10 else value // size
+    store_8(numbers, place, value - rest * size)
+    return rest

@@ -65,13 +65,13 @@ from catalog.masks.network import (
     hash_of_letters,
     hash_of_number,
     inverse,
-    packed_letters,
+    packed_halves,
     permute_block,
     sip_begun,
     sip_ended,
     sip_taken,
     spread,
-    unpack_letters,
+    unpack_halves,
 )
 from readers import (
     kernel,
@@ -257,8 +257,7 @@ def _begin_letters(
         store_8(block, GREATEST + index * 8, size - 1)
         rounds = _MANY_ROUNDS
     elif count - middle <= packed:
-        left, left_size = packed_letters(places, sizes, 0, middle)
-        right, right_size = packed_letters(places, sizes, middle, count)
+        left, left_size, right, right_size = packed_halves(places, sizes, middle, count)
         store_8(block, LEFT + index * 8, left)
         store_8(block, RIGHT + index * 8, right)
         _set_size(block, LEFT_SIZE, index, left_size)
@@ -306,8 +305,8 @@ def _end_letters(block: int, index: int, letters: int, room: int) -> None:
     if count == 1:
         store_8(places, 0, _permuted(block, index))
     else:
-        unpack_letters(load_le_i8(block, LEFT + index * 8), places, sizes, 0, count // 2)
-        unpack_letters(load_le_i8(block, RIGHT + index * 8), places, sizes, count // 2, count)
+        left, right = load_le_i8(block, LEFT + index * 8), load_le_i8(block, RIGHT + index * 8)
+        unpack_halves(left, right, places, sizes, count // 2, count)
 
 
 @subroutine
