@@ -27,7 +27,16 @@ from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
-from readers.decode.loads import load_i4, load_i8, load_le_i8, load_u1, store_4, store_8, store_be_8
+from readers.decode.loads import (
+    load_i4,
+    load_i8,
+    load_le_i8,
+    load_u1,
+    opaque,
+    store_4,
+    store_8,
+    store_be_8,
+)
 from readers.formats.rocksdb.sst.words import hash_bytes
 
 _BLOCK_BYTES = 64 << 10
@@ -63,7 +72,7 @@ def _note_sorted(
 
     Args:
         data: the buffer.
-        position, end: an entry, and the position behind the last one; all lengths and keys between were checked.
+        position, end: an entry, and the position behind the last one.
         width: the number of bytes before the key in a composite key.
         block: the least bytes of a block.
         following: the first position at which an entry begins a block.
@@ -71,15 +80,16 @@ def _note_sorted(
         begins, prefixes: int64 and 32 bytes for each block.
 
     Returns:
-        The number of blocks, the position of the entry at which it ended, and the new `following`.
+        The number of blocks, the position of the entry at which it ended, -1 if one does not fit, and the new `following`.
     """
     blocks = 0
     while position < end:
-        key = position + 4
-        behind = key + load_i4(data, position)
+        key_end, behind = _ends(data, position, end)
+        if behind == 0:
+            return blocks, -1, following
         order = 0
         for index in range(4):
-            word = _prefix_word(data, key + width + index * 8, behind)
+            word = _prefix_word(data, position + 4 + width + index * 8, key_end)
             if order == 0:
                 before = load_le_i8(last, index * 8)
                 order = 1 if word > before else (-1 if word < before else 0)
@@ -92,14 +102,24 @@ def _note_sorted(
                 store_be_8(prefixes, blocks * 32 + index * 8, load_le_i8(last, index * 8) ^ _SIGN)
             blocks += 1
             following = position + block
-        position = _behind(data, behind, load_u1(data, key))
+        position = behind
     return blocks, position, following
 
 
 @subroutine
-def _behind(data: int, key_end: int, first_byte: int) -> int:
-    """Return the position behind an entry, and behind the mark of another state, if one follows."""
-    return key_end + 4 + load_i4(data, key_end) + (2 if first_byte & 0x80 else 0)
+def _ends(data: int, position: int, end: int) -> tuple[int, int]:
+    """Return where the key of an entry ends, and the entry with the mark of another state that may follow; 0 if it does not fit.
+
+    The lookup has checked the same lengths; a file that somebody changes in this moment has others.
+    """
+    left = end - position - 8
+    key_length = opaque(load_i4(data, position)) if left > 0 else 0
+    if key_length < 1 or key_length > left:
+        return 0, 0
+    key_end = position + 4 + key_length
+    value_length = opaque(load_i4(data, key_end))
+    behind = key_end + 4 + value_length + (2 if load_u1(data, position + 4) & 0x80 else 0)
+    return (0, 0) if value_length < 0 or behind > end else (key_end, behind)
 
 
 @kernel
@@ -114,17 +134,19 @@ def _note_hashes(
         hashes: int32 for each entry.
 
     Returns:
-        The number of blocks and of entries, and the new `following`.
+        The number of blocks and of entries, -1 if one does not fit, and the new `following`.
     """
     blocks = 0
     entries = 0
     while position < end:
-        key = position + 4
-        length = load_i4(data, position)
+        key_end, behind = _ends(data, position, end)
+        if behind == 0:
+            return blocks, -1, following
+        key = position + 4 + width
         store_4(
             hashes,
             entries * 4,
-            hash_bytes(data + key + width, max(length - width - _VOID_BYTES, 0), seed) & 0x7FFFFFFF,
+            hash_bytes(data + key, max(key_end - key - _VOID_BYTES, 0), seed) & 0x7FFFFFFF,
         )
         if position >= following:
             store_8(begins, blocks * 8, position)
@@ -132,7 +154,7 @@ def _note_hashes(
             blocks += 1
             following = position + block
         entries += 1
-        position = _behind(data, key + length, load_u1(data, key))
+        position = behind
     return blocks, entries, following
 
 
@@ -199,25 +221,24 @@ class StateIndex:
         with self._lock:
             if begin != self.end or self._is_over or self.is_whole:
                 return
-            position = begin
-            if self._sorted_end == begin:
-                position = self._extend_sorted(data, begin, end)
-            if position < end and self._is_single:
-                self._extend_hashes(data, position, end)
-                position = end
-            self.end = position
-            # Entries in another order, of which a key may have several: nothing tells where they are.
+            position = self._extend_sorted(data, begin, end) if self._sorted_end == begin else begin
+            if begin <= position < end and self._is_single:
+                position = self._extend_hashes(data, position, end)
+            # In another order, or of which a key may have several, or of a changed file: nothing tells where these entries are.
             self._is_over = position < end
+            self.end = max(position, begin)
             self.is_whole = is_whole and position == end
         _kept.use(self)
 
     def _extend_sorted(self, data: _Bytes, begin: int, end: int) -> int:
-        """Note entries as far as they are sorted; return the position behind them."""
+        """Note entries as far as they are sorted; return the position behind them, -1 for a changed file."""
         room = (end - begin) // self._block_bytes + 2
         begins, prefixes = np.empty(room, dtype=np.int64), np.empty((room, _PREFIX_BYTES), dtype=np.uint8)
         blocks, position, self._following = _note_sorted(
             data, begin, end, self._width, self._block_bytes, self._following, self._last, begins, prefixes
         )
+        if position < 0:
+            return -1
         if position < end and self._is_single and begin == self._begin:
             # The first entries may be sorted by chance: all are hashed.
             self._following = self._sorted_end = self._begin
@@ -229,16 +250,20 @@ class StateIndex:
             self._following = position
         return self._sorted_end
 
-    def _extend_hashes(self, data: _Bytes, begin: int, end: int) -> None:
+    def _extend_hashes(self, data: _Bytes, begin: int, end: int) -> int:
+        """Note entries; return the position behind them, -1 for a changed file."""
         room = (end - begin) // self._block_bytes + 2
         begins, firsts = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
         hashes = np.empty((end - begin) // _LEAST_ENTRY_BYTES + 1, dtype=np.int32)
         blocks, entries, self._following = _note_hashes(
             data, begin, end, self._width, self._block_bytes, self._following, begins, firsts, hashes, _SEED
         )
+        if entries < 0:
+            return -1
         self._others = np.concatenate([self._others, begins[:blocks]])
         self._firsts = np.concatenate([self._firsts, firsts[:blocks] + len(self._hashes)])
         self._hashes = np.concatenate([self._hashes, hashes[:entries]])
+        return end
 
     def spans(self, keys: Iterable[bytes]) -> tuple[list[Span], int | None]:
         """Return where entries of keys may be, in order, and the position from which nothing is known; None if all is.

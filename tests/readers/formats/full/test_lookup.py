@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import cramjam
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -168,6 +169,24 @@ def test_what_lookups_leave_behind_changes_no_answer(
             known = found_in(pieces_of(group, packed=False), state, wanted, ranges)
 
             assert known == expected_of(rows, state, wanted)
+
+
+@given(entries=st.lists(keys, min_size=1, max_size=9), is_single=st.booleans(), data=st.data())
+def test_an_index_of_a_file_that_changes_is_given_up(
+    entries: list[bytes], is_single: bool, data: st.DataObject
+) -> None:
+    group = key_group([(0, GROUP + key + VOID, b"value") for key in entries])
+    place = data.draw(st.integers(2, len(group) - 3))
+    changed = group[:place] + bytes([data.draw(st.integers(0, 255))]) + group[place + 1 :]
+    found = index.StateIndex(2, 1, len(group), is_single=is_single)
+
+    found.extend(np.frombuffer(changed, dtype=np.uint8), 2, len(group), is_whole=True)
+
+    assert 2 <= found.end <= len(group)
+    assert found.is_whole == (found.end == len(group))
+    spans, behind = found.spans(entries)
+    assert all(2 <= begin < end <= found.end for begin, end in spans)
+    assert behind is None or behind == found.end
 
 
 @given(table=tables, state=st.integers(0, 3), packed=st.booleans(), step=steps, data=st.data())
