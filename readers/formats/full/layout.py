@@ -154,50 +154,54 @@ def _walk(
 
 
 class StateRanges:
-    """The ranges of bytes that each state has in a key group.
+    """The ranges of bytes that each state has in a key group, as far as walks from its first entry have found them.
 
-    They are known after a walk to the end of the key group, unless the state changes more than `MOST_RANGES` times. A
-    lookup stops earlier: after it only the beginning of one state is known.
+    A state has one range, unless a writer alternates them: of a key group in which they change more than `MOST_RANGES` times, only the
+    first ranges are known.
+
+    Attributes:
+        indexes: of states, by their ids.
     """
 
-    __slots__ = ("_beginnings", "_marks", "indexes")
+    __slots__ = ("_marks", "indexes")
 
     def __init__(self) -> None:
-        self._marks: NDArray[np.int64] | None = None
-        self._beginnings: dict[int, int] = {}
+        self._marks: list[tuple[int, int]] = []
         self.indexes: dict[int, StateIndex] = {}
 
     @property
     def is_known(self) -> bool:
-        """True if `of` can be called."""
-        return self._marks is not None
+        """True if all ranges are known."""
+        return bool(self._marks) and self._marks[-1][0] == END_OF_KEY_GROUP
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The state and the position up to which all ranges are known; None if none is."""
+        return self._marks[-1] if self._marks else None
 
     def keep(self, marks: NDArray[np.int64], marked: int) -> None:
         """Keep the marks of a walk from the first entry to the end of the key group."""
         if marked <= len(marks):
-            self._marks = marks[:marked].copy()
+            self._marks = [(int(state), int(position)) for state, position in marks[:marked]]
 
-    def keep_beginning(self, state: int, position: int) -> None:
-        """Keep the position of the first entry of a state; `NOWHERE` if it has none."""
-        self._beginnings[state] = position
+    def note(self, state: int, position: int) -> None:
+        """Note the position of the first entry of a state behind the last known range; the end mark is behind all entries."""
+        if len(self._marks) < MOST_RANGES and (not self._marks or position > self._marks[-1][1]):
+            self._marks.append((state, position))
 
     def beginning(self, state: int) -> int | None:
         """Return the position of the first entry of a state, `NOWHERE` if it has none, None if that is not known."""
-        if self.is_known:
-            return next((begin for begin, _ in self.of(state)), NOWHERE)
-        return self._beginnings.get(state)
+        unknown = NOWHERE if self.is_known else None
+        return next((begin for owner, begin in self._marks if owner == state), unknown)
 
     def all(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (state, start, end) of all ranges by position, each end before the mark behind the last entry."""
-        assert self._marks is not None
-        for (owner, begin), (_, end) in pairwise(self._marks.tolist()):
+        """Yield (state, start, end) of the known ranges by position, each end before the mark behind the last entry."""
+        for (owner, begin), (_, end) in pairwise(self._marks):
             yield owner, begin, end - MARK_BYTES
 
     def of(self, state: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges (start, end) of a state's entries, each with the mark behind its last entry."""
-        assert self._marks is not None
-        marks: list[tuple[int, int]] = [(int(owner), int(begin)) for owner, begin in self._marks]
-        for (owner, begin), (_, end) in pairwise(marks):
+        """Yield the known ranges (start, end) of a state's entries, each with the mark behind its last entry."""
+        for (owner, begin), (_, end) in pairwise(self._marks):
             if owner == state:
                 yield begin, end
 
@@ -395,7 +399,7 @@ def _find(
 
     Returns:
         The number of entries found; the position and the state of the next entry; why the walk ended; the new `left`.
-        It ended with 0: the wanted state begins or ends, or no key or no room is left. With `_CORRUPT`: the bytes at the
+        It ended with 0: a state ends, or no key or no room is left. With `_CORRUPT`: the bytes at the
         position contradict the format. Else it needs the bytes up to the returned position.
     """
     found = 0
@@ -444,10 +448,7 @@ def _find(
                 left -= 1
         position = behind
         if is_last:
-            before = state
-            state = load_u2(data, behind - 2)
-            if state == END_OF_KEY_GROUP or (state == wanted) != (before == wanted):
-                return found, position, state, 0, left
+            return found, position, load_u2(data, behind - 2), 0, left
         if left == 0:
             return found, position, state, 0, left
 
@@ -477,10 +478,16 @@ class Search:
         target: the state and the keys to find.
         ranges: those of this key group; if the beginning of the state is known, the walk begins there, else it becomes known.
         account: called with the number of bytes of the file that were read.
+        expected: the position up to which it may need the bytes: they are fetched together.
     """
 
     def __init__(
-        self, windows: Windows, target: LookupTarget, ranges: StateRanges, account: Callable[[int], None]
+        self,
+        windows: Windows,
+        target: LookupTarget,
+        ranges: StateRanges,
+        account: Callable[[int], None],
+        expected: int = 0,
     ) -> None:
         self._windows = windows
         self._target = target
@@ -494,9 +501,14 @@ class Search:
         # An earlier scan or lookup may have found where the state begins, or that the key group has none of it.
         beginning = ranges.beginning(target.state)
         self.is_over = beginning == NOWHERE
-        self._state = None if beginning is None else target.state
-        self._position = self._begun = windows.start if beginning is None else beginning
-        self._needed = self._position + _STATE_BYTES
+        self._state: int | None = None
+        begin = windows.start
+        if beginning is not None:
+            self._state, begin = target.state, beginning
+        elif ranges.last is not None:
+            self._state, begin = ranges.last
+        self._position = self._begun = begin
+        self._needed = max(begin + _STATE_BYTES, min(expected, windows.end))
         self._index: StateIndex | None = None
         self._stop: int | None = None
         self._spans: deque[tuple[int, int | None]] = deque()
@@ -562,8 +574,7 @@ class Search:
         first = self._position - self._windows.base
         self._state = int.from_bytes(self._windows.data[first : first + _STATE_BYTES].tobytes(), "big")
         self._position += _STATE_BYTES
-        if self._state == self._target.state:
-            self._note_beginning()
+        self._note(self._state)
 
     def _find(self, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:
         """Walk on; return starts, ends and number of the entries found, and why the walk ended (see the kernel)."""
@@ -577,19 +588,18 @@ class Search:
         )  # fmt: skip
         begin, self._position = self._position, position + base
         is_behind = before == target.state and self._state != target.state
-        if before != target.state:
-            self._note_beginning()
-        elif self._index is not None and self._stop is None and stopped != _CORRUPT:
+        if before == target.state and self._index is not None and self._stop is None and stopped != _CORRUPT:
             self._index.extend(windows.data, begin, self._position, is_whole=is_behind)
+        if self._state != before:
+            self._note(self._state)
         self.is_over = stopped == 0 and (is_behind or self._state == END_OF_KEY_GROUP or self._left == 0)
         return starts, ends, found, stopped + base if stopped > 0 else stopped
 
-    def _note_beginning(self) -> None:
-        if self._state == self._target.state:
-            self._ranges.keep_beginning(self._target.state, self._position)
+    def _note(self, state: int) -> None:
+        """Note that a state begins here, or that the key group ends."""
+        self._ranges.note(state, self._position)
+        if state == self._target.state:
             self._open_index(self._position)
-        elif self._state == END_OF_KEY_GROUP:
-            self._ranges.keep_beginning(self._target.state, NOWHERE)
 
     def _corrupt(self) -> CorruptDataError:
         window = hex_window(memoryview(self._windows.data), self._position - self._windows.base)
