@@ -17,6 +17,7 @@ from catalog.references import StateReference
 from catalog.scan import Predicate
 from catalog.statetables import StatesTable
 from readers.formats import streams
+from readers.formats.full import source
 from readers.states import State
 from readers.storage import remote
 from tests.catalog.test_objectstore import texts
@@ -29,6 +30,7 @@ from tools.synthetic.savepoints import STATES, write_savepoint
 pytestmark = pytest.mark.slow
 
 KEYS = 3000
+TABLE_ORDER = ("account", "count", "events", "perDay")
 UID = "aggregate"
 _TO_OPEN = 1 + 2 + 6 + 6  # requests, as `test_a_key_in_rocksdb_takes_seven_rounds_at_most` has them
 
@@ -121,6 +123,37 @@ def test_scans_fetch_their_own_entries_once_the_places_of_all_are_known(
     # Of each key group all but the id of its first state.
     assert len(read) == len(fetched) / len(STATES) == 128
     assert sum(fetched) == sum(read) - 2 * 128
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("states", "most"), [(TABLE_ORDER, 1.25), (tuple(reversed(TABLE_ORDER)), 2.3)])
+def test_scans_of_large_key_groups_fetch_nothing_behind_their_entries(
+    store: ObjectStore,
+    proxy: Proxy,
+    canonical: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    states: tuple[str, ...],
+    most: float,
+) -> None:
+    monkeypatch.setattr(streams, "_SMALL_STREAM_BYTES", 0)
+    monkeypatch.setattr(remote, "_FIRST_STEP_BYTES", 256)
+    monkeypatch.setattr(source, "_LARGE_GROUP_BYTES", 0)
+    there, here = (
+        catalog.connect(proxy.url(store.upload(canonical, "rounds/canonical"))),
+        catalog.connect(canonical),
+    )
+    whole = sum(file.stat().st_size for file in canonical.iterdir())
+
+    fetched = 0
+    for state in states:
+        scan = there.table(f"{UID}__{state}").scan()
+        assert scan.to_arrow().equals(here.table(f"{UID}__{state}").scan().to_arrow())
+        assert scan.bytes_read == scan.bytes_total
+        fetched += sum(one.size_bytes for one in proxy.taken() if one.method == "GET")
+
+    assert whole < fetched < most * whole
+    counts = {state: there.table(f"{UID}__{state}").scan([]).to_arrow().num_rows for state in states}
+    assert counts == {state: here.table(f"{UID}__{state}").scan([]).to_arrow().num_rows for state in states}
 
 
 @pytest.mark.slow

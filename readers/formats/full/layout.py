@@ -26,8 +26,8 @@ one for equal keys; the keys that are looked up by their bytes are equal if and 
 also sorted by key and the heap's are not; no file records which backend wrote it, so a lookup does not rely on the order.
 
 A lookup does not read what follows. So it does not report bytes there that contradict the format, and does not find a state or a key
-that comes a second time, which no writer produces. A scan does both. The number of bytes that arrive at a time does not
-change the result.
+that comes a second time, which no writer produces. Nor does a scan of large key groups that are fetched over a network; any other
+scan does both. The number of bytes that arrive at a time does not change the result.
 
 Flink: FullSnapshotAsyncWriter, FullSnapshotRestoreOperation, RocksStatesPerKeyGroupMergeIterator, HeapKeyValueStateIterator.
 """
@@ -538,6 +538,11 @@ class Search:
             self._needed = self._stop or begin + _STATE_BYTES
         else:
             self._begun = self._position
+
+    @property
+    def position(self) -> int:
+        """Behind the last entry that it has walked over."""
+        return self._position
 
     def ask(self) -> None:
         """Request the bytes that the next step needs, without waiting."""

@@ -6,8 +6,8 @@ left out. What differs between the key groups of two canonical savepoints is rem
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -230,6 +230,11 @@ _NONE: Positions = np.empty(0, dtype=np.int64)
 
 # Up to so many key groups are searched by windows, at the same time; more are read as a scan reads them.
 _MOST_SEARCHES = 16
+# A scan of far key groups of at least so many bytes fetches each up to the end of its state, this many bytes ahead; smaller ones are
+# fetched whole, some together.
+_LARGE_GROUP_BYTES = 2 << 20
+_AHEAD_BYTES = 32 << 20
+_MORE = 1.05
 _SEVERAL_ENTRIES_A_KEY = frozenset({StateKind.MAP, StateKind.TIMER})
 
 
@@ -247,14 +252,26 @@ class FullSource(KeyedStreamSource, CompositeSource):
         if selection.keys is not None:
             yield from self._looked_up(self._targets(state, selection.keys), selection)
             return
+        for _, pages in self._by_group(state, selection):
+            yield from pages
+
+    def _by_group(self, state: StateName, selection: Selection) -> Iterator[tuple[int, Iterator[Page]]]:
+        """Yield the selected key groups, each with the entries of a state; they are read in order."""
+        if self._is_fetched_in_part(selection):
+            yield from self._fetched_in_part(state, selection)
+            return
         for body in self._bodies(selection, state):
-            yield from self._group_pages(body, state)
+            yield body.key_group, self._group_pages(body, state)
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         if selection.keys is not None:
             yield from super().counts(state, selection)
             return
         number = self._id_of(state)
+        if self._is_fetched_in_part(selection):
+            for key_group, pages in self._fetched_in_part(state, selection):
+                yield key_group, sum(map(len, pages))
+            return
         for body in self._bodies(selection, state):
             yield body.key_group, full.count_key_group(body, number, self._ranges[body.key_group])
 
@@ -411,19 +428,22 @@ class FullSource(KeyedStreamSource, CompositeSource):
             prefix = composite.encode_key_prefix(entry, key, key_group, self.max_parallelism)
             # All composite keys of a key group begin with its number: the search skips it.
             encoded[key_group].add(None if prefix is None else prefix[width:])
+        return {
+            key_group: self._target(
+                state, () if None in found else sorted(key for key in found if key is not None)
+            )
+            for key_group, found in encoded.items()
+        }
+
+    def _target(self, state: StateName, keys: Iterable[bytes] = ()) -> LookupTarget:
+        """Return what to look up: some keys of a state, or all of its entries."""
+        entry = self.entries[state]
         # With at most one entry a key, a search ends when it has found every key.
         is_single = entry.kind not in _SEVERAL_ENTRIES_A_KEY and isinstance(
             entry.namespace, VoidNamespaceSerializer
         )
-        return {
-            key_group: LookupTarget(
-                state=self._id_of(state),
-                width=width,
-                keys=() if None in found else tuple(sorted(key for key in found if key is not None)),
-                is_single=is_single,
-            )
-            for key_group, found in encoded.items()
-        }
+        width = key_group_bytes(self.max_parallelism)
+        return LookupTarget(state=self._id_of(state), width=width, keys=tuple(keys), is_single=is_single)
 
     def _looked_up(self, targets: dict[int, LookupTarget], selection: Selection) -> Iterator[Page]:
         regions = [
@@ -457,6 +477,59 @@ class FullSource(KeyedStreamSource, CompositeSource):
             return start, end
         own = list(self._ranges[key_group].of(self._id_of(state)))
         return (own[0][0], own[-1][1]) if own else (start, start)
+
+    def _is_fetched_in_part(self, selection: Selection) -> bool:
+        """Return whether a scan fetches of each key group no more than up to the end of its state."""
+        if self.is_near or self.header.compressed:
+            return False
+        chosen = self._chosen(selection)
+        return sum(end - start for _, start, end in chosen) >= _LARGE_GROUP_BYTES * max(len(chosen), 1)
+
+    def _fetched_in_part(
+        self, state: StateName, selection: Selection
+    ) -> Iterator[tuple[int, Iterator[Page]]]:
+        """Yield key groups with their entries of a state. Like a lookup, it reads nothing behind these."""
+        target, waiting = self._target(state), deque[tuple[int, int, int, Search]]()
+        ahead_bytes = 0
+        try:
+            for region in (*self._chosen(selection), None):
+                if region is not None:
+                    key_group, start, end = region
+                    search = self._search(region, target)
+                    if not search.is_over:
+                        search.ask()
+                    waiting.append((key_group, start, end, search))
+                    ahead_bytes += end - start
+                while waiting and (
+                    region is None or ahead_bytes > _AHEAD_BYTES or len(waiting) > _MOST_SEARCHES
+                ):
+                    key_group, start, end, search = waiting.popleft()
+                    selection.account(end - start)
+                    yield key_group, self._searched(search, key_group)
+                    ahead_bytes -= end - start
+                    self._shares[state] = (search.position - start) / (end - start)
+        finally:
+            for *_, search in waiting:
+                search.close()
+
+    def _search(self, region: tuple[int, int, int], target: LookupTarget) -> Search:
+        """Begin to look for all entries of a state; they are expected to end where they did in the last key group."""
+        key_group, start, end = region
+        windows, ranges = self.stream.windows(start, end), self._ranges[key_group]
+        share = min(_MORE * self._shares.get(self._names[target.state], 0), 1)
+        expected = max(
+            (behind for _, behind in ranges.of(target.state)), default=start + int((end - start) * share)
+        )
+        return Search(windows, target, ranges, lambda _: None, expected)
+
+    @cached_property
+    def _shares(self) -> dict[StateName, float]:
+        """The part of a key group up to the end of a state, in the last one that was fetched in part."""
+        return {}
+
+    def _searched(self, search: Search, key_group: int) -> Iterator[Page]:
+        for _, (data, starts, ends) in in_rounds({key_group: search}):
+            yield Page.of(data, (starts, ends), key_group, self.subtask, self.path)
 
     @cached_property
     def _ranges(self) -> defaultdict[int, full.StateRanges]:
