@@ -12,7 +12,8 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,8 +106,23 @@ def spark_engine(
     engine.close()
 
 
+@dataclass(frozen=True)
+class Machine:
+    """A place for a worker: its address, and the command that runs another there."""
+
+    address: str = "127.0.0.1"
+    command: tuple[str, ...] = ()
+
+
+HERE = Machine()
+
+
 class Standalone:
-    """A master and two workers of one core each, as processes; their Python has the installed packages, but not our code.
+    """A master and workers of one core each, as processes; their Python has the installed packages, but not our code.
+
+    Args:
+        host: the address of master and driver.
+        machines: one for each worker.
 
     Attributes:
         folder: where it works.
@@ -116,7 +132,14 @@ class Standalone:
         master, workers: the processes.
     """
 
-    def __init__(self, folder: Path, python: Path, cache: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        python: Path,
+        cache: Path,
+        host: str = HERE.address,
+        machines: Sequence[Machine] = (HERE, HERE),
+    ) -> None:
         self.folder = folder
         self.python = python
         self.cache = cache
@@ -129,7 +152,6 @@ class Standalone:
             environment
             | SHORT_LIVED_ALL
             | {
-                "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_DAEMON_MEMORY": "256m",
                 "SPARK_WORKER_DIR": str(folder / "work"),
                 "SPARK_LOCAL_DIRS": str(folder / "local"),
@@ -138,12 +160,11 @@ class Standalone:
                 "TMPDIR": str(folder / "tmp"),
             }
         )
-        self.url = f"spark://127.0.0.1:{free_port()}"
-        self.master = self._start(
-            "master.Master", "--host", "127.0.0.1", "--port", self.url.rpartition(":")[2]
-        )
+        port = str(free_port())
+        self.url = f"spark://{host}:{port}"
+        self.master = self._start("master.Master", Machine(host), "--host", host, "--port", port)
         self._wait_for(self.master, "New state: ALIVE")
-        self.workers = [self._start_worker() for _ in range(2)]
+        self.workers = [self._start_worker(machine) for machine in machines]
         for worker in self.workers:
             self._wait_for(worker, "Successfully registered with master")
 
@@ -180,19 +201,24 @@ class Standalone:
         """The commands of all processes in this folder, those of executors and drivers included."""
         return processes_with(str(self.folder))
 
-    def _start_worker(self) -> subprocess.Popen[bytes]:
-        return self._start("worker.Worker", "-c", "1", "-m", "1g", "--host", "127.0.0.1", self.url)
+    def _start_worker(self, machine: Machine) -> subprocess.Popen[bytes]:
+        return self._start(
+            "worker.Worker", machine, "-c", "1", "-m", "1g", "--host", machine.address, self.url
+        )
 
-    def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, machine: Machine, *arguments: str) -> subprocess.Popen[bytes]:
         import pyspark
 
-        spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
         log = self.folder / f"{name}-{secrets.token_hex(4)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [spark_class, f"org.apache.spark.deploy.{name}", "--webui-port", "0", *arguments],
+                [
+                    *machine.command,
+                    *(spark_class, f"org.apache.spark.deploy.{name}", "--webui-port", "0", *arguments),
+                ],
                 cwd=self.folder,
-                env=self._environment,
+                env=self._environment | {"SPARK_LOCAL_IP": machine.address},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
@@ -251,9 +277,13 @@ def kernels_in(cache: Path) -> Path:
 @pytest.fixture(scope="session")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A savepoint of two subtasks with some tens of megabytes each."""
-    target = tmp_path_factory.mktemp("large") / "savepoint"
+    return savepoint_of_texts(tmp_path_factory.mktemp("large") / "savepoint", 2)
+
+
+def savepoint_of_texts(target: Path, parallelism: int) -> Path:
+    """Write a savepoint of 77 megabytes."""
     script = (
-        "CREATE TABLE large__texts (key BIGINT, value VARCHAR) WITH (parallelism = '2') AS "
+        f"CREATE TABLE large__texts (key BIGINT, value VARCHAR) WITH (parallelism = '{parallelism}') AS "
         "SELECT i, repeat(md5(i::VARCHAR), 8) FROM range(300000) t(i)"
     )
     ran = subprocess.run(

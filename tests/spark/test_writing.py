@@ -69,7 +69,8 @@ from service.tasks.write.request import WriteRequest
 from service.tasks.write.writing import run
 
 url, python, *arguments = sys.argv[1:]
-options = ("spark.driver.bindAddress=127.0.0.1 spark.driver.host=127.0.0.1 spark.executor.memory=512m "
+host = url.removeprefix("spark://").partition(":")[0]
+options = (f"spark.driver.bindAddress={host} spark.driver.host={host} spark.executor.memory=512m "
            "spark.speculation=true spark.speculation.multiplier=1.1 spark.speculation.quantile=0.1")
 settings = Settings().replaced(UNLIMITED | {"spark_master": url, "spark_python": python, "spark_options": options})
 engines = open_engines(settings)

@@ -30,7 +30,7 @@ KEY_VARIABLES = {"MOTO_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST", "MOTO_SECRET_ACCE
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request that the proxy saw, the bytes of the body that it sent back, and those of the request's."""
+    """One request that the proxy saw, the bytes of the body that it sent back, those of the request's, and whose it was."""
 
     method: str
     key: str
@@ -39,6 +39,7 @@ class Request:
     sent_bytes: int = 0
     query: str = ""
     copied: str = ""
+    client: str = ""
 
 
 Spoil = Callable[["_Handler", int, list[tuple[str, str]], bytes], None]
@@ -179,10 +180,10 @@ class ObjectStore:
         return prefix
 
     @contextmanager
-    def proxy(self) -> Iterator[Proxy]:
-        """A proxy before it, for a while."""
+    def proxy(self, host: str = "127.0.0.1") -> Iterator[Proxy]:
+        """A proxy before it, for a while, at an address of this machine."""
         found = Proxy(store=self.address)
-        server = _Server()
+        server = _Server(host)
         server.proxy = found
         found.address = server.server_address[:2]  # type: ignore[assignment]  # of an IPv4 server
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -222,8 +223,8 @@ class _Server(ThreadingHTTPServer):
     proxy: Proxy
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, host: str) -> None:
+        super().__init__((host, 0), _Handler)
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
 
@@ -285,6 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
             sent_bytes=len(sent),
             query=query,
             copied=self.headers.get("x-amz-copy-source", ""),
+            client=self.client_address[0],
         )
         with proxy.lock:
             proxy.requests.append(request)
