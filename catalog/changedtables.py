@@ -34,7 +34,7 @@ from catalog.statetables import StatesTable, StateTable, TableState
 from catalog.table import Table
 from catalog.views import ViewTable, WideTable
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, Selection, State, StatePart, is_keyed
-from writers import GROUP, StateChanges
+from writers import GROUP, GroupChanges, StateChanges
 
 StateKey = tuple[str, int]
 """A state of a savepoint: the id of its operator, and its number among the operator's states."""
@@ -212,11 +212,11 @@ class ChangedSplit(DerivedSplit):
         sources = {*own.sources, self.group_column, ROW}
         if self.changes is not None:
             sources |= self.changes.needs(own.sources)
+        schema = pa.schema([*(one for one in state.schema if one.name in sources), (ROW, pa.int64())])
         if own.part == _NO_PART:
-            rows = [column for column in state.schema if column.name in sources]
-            nothing = pa.schema([*rows, (ROW, pa.int64())]).empty_table()
+            assert self.changes is not None
             for group in sorted(own.key_groups or ()):
-                yield from self._changed(group, nothing)
+                yield from self._changed(self.changes.of_group(group), [], schema)
             return
         selection = Selection(key_groups=own.key_groups, account=counter.add)
         state.check(selection)
@@ -225,33 +225,42 @@ class ChangedSplit(DerivedSplit):
             yield from batches
             return
         touched = frozenset(self.changes.groups.tolist())
+        # The index of an element depends on others of its list; all other rows change without the rest of their group.
+        is_whole = "list_index" in schema.names
+        current: GroupChanges | None = None
         held: list[pa.RecordBatch] = []
-        holding: int | None = None
         seen: set[int] = set()
         for group, rows in _runs(batches, self.group_column):
-            if holding is not None and group != holding:
-                yield from self._changed(holding, pa.Table.from_batches(held))
-                held, holding = [], None
+            if current is not None and group != current.group:
+                yield from self._changed(current, held, schema)
+                current, held = None, []
             if group not in touched:
                 yield rows
                 continue
             # A source yields a group in one piece; otherwise the numbers of the rows would begin anew.
-            assert group == holding or group not in seen
+            assert current is not None or group not in seen
             seen.add(group)
-            holding = group
-            held.append(rows)
-        if holding is not None:
-            yield from self._changed(holding, pa.Table.from_batches(held))
-        schema = pa.schema([*(one for one in state.schema if one.name in sources), (ROW, pa.int64())])
+            current = current or self.changes.of_group(group)
+            if is_whole:
+                held.append(rows)
+            else:
+                yield from self._shown(current.changed(pa.Table.from_batches([rows])), group)
+        if current is not None:
+            yield from self._changed(current, held, schema)
         missing = (
             own.key_groups if own.key_groups is not None else {state.parts[own.part].source.subtask}
         ) & touched
         for group in sorted(missing - seen):
-            yield from self._changed(group, schema.empty_table())
+            yield from self._changed(self.changes.of_group(group), [], schema)
 
-    def _changed(self, group: int, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        assert self.changes is not None
-        found = self.changes.applied(group, rows)
+    def _changed(
+        self, changes: GroupChanges, held: Sequence[pa.RecordBatch], schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a group that are left: those that were held back, after the changes, or those that are added."""
+        rows = changes.applied(pa.Table.from_batches(held, None if held else schema))
+        yield from self._shown(rows, changes.group)
+
+    def _shown(self, found: pa.Table, group: int) -> Iterator[pa.RecordBatch]:
         if SUBTASK in found.schema.names and found.num_rows:
             index = found.schema.get_field_index(SUBTASK)
             found = found.set_column(

@@ -14,6 +14,7 @@ Nothing sorts a whole layer: each of its batches is sorted by place, and an inde
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,23 +45,52 @@ ColumnPath = tuple[str, ...]
 """A column and the fields that lead to a part of it: `("value", "price")`."""
 
 
+class MappedRows:
+    """A file of rows that is mapped: what is read of it counts as memory of this process until `forget`.
+
+    Args:
+        path: an Arrow IPC file; pickled, this is only its name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with path.open("rb") as file:
+            self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def __reduce__(self) -> tuple[type[MappedRows], tuple[Path]]:
+        return MappedRows, (self._path,)
+
+    def rows(self) -> pa.Table:
+        """Return all rows, without reading them."""
+        file = pa.ipc.open_file(pa.py_buffer(self._mapped))
+        batches = []
+        for number in range(file.num_record_batches):
+            batches.append(file.get_batch(number))
+            self.forget()  # the kernel maps 64 kB around the head of each
+        return pa.Table.from_batches(batches, file.schema)
+
+    def forget(self) -> None:
+        """Give the memory back; rows that are still used are read from the file again."""
+        self._mapped.madvise(mmap.MADV_DONTNEED)
+
+
 @dataclass(frozen=True, eq=False)
 class PlacedRows:
     """Rows with their places.
 
     Attributes:
         rows: has the columns `_group` and `_row`; no place comes twice.
-        path: the file that `rows` is mapped from: a pickled layer names it; None if they are in memory.
+        file: the file that `rows` is mapped from: a pickled layer names it; None if they are in memory.
 
     Raises:
         RefusedEditError: a place comes twice.
     """
 
     rows: pa.Table
-    path: Path | None = field(default=None, kw_only=True)
+    file: MappedRows | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.path is None:
+        if self.file is None:
             batches = map(_sorted_batch, self.rows.to_batches())
             object.__setattr__(self, "rows", pa.Table.from_batches(batches, self.rows.schema))
         _check_unique(self)
@@ -68,27 +98,37 @@ class PlacedRows:
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         state.pop("_index", None)
-        if self.path is not None:
+        if self.file is not None:
             state["rows"] = None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if state["path"] is not None:
-            state["rows"] = _mapped(state["path"])
+        if state["file"] is not None:
+            state["rows"] = state["file"].rows()
         self.__dict__.update(state)
 
     @cached_property
     def _index(self) -> _GroupIndex:
-        return _GroupIndex.of(self.rows)
+        return _GroupIndex.of(self.batches())
 
     @property
     def groups(self) -> NDArray[np.int32]:
         """The groups that it has rows of, ascending."""
         return np.unique(self._index.groups)
 
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, each batch sorted; those of a file do not stay in memory."""
+        for batch in self.rows.to_batches():
+            yield batch
+            self._forget()
+
+    def _forget(self) -> None:
+        if self.file is not None:
+            self.file.forget()
+
     def within(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the groups `first` to `last`, sorted as they are; the others are not read."""
-        for batch in self.rows.to_batches():
+        for batch in self.batches():
             start, end = np.searchsorted(_numbers(batch, GROUP), [first, last + 1]).tolist()
             if start < end:
                 yield batch.slice(start, end - start)
@@ -100,11 +140,17 @@ class PlacedRows:
 
     def of_group(self, group: int) -> pa.Table:
         """Return the rows of a group in one piece, ascending by `_row`."""
+        self._forget()  # the group before
         pieces = [self.rows.slice(start, length) for start, length in self._index.pieces(group)]
         if not pieces:
             return self.rows.schema.empty_table()
         rows = pa.concat_tables(pieces).combine_chunks()
-        return rows if len(pieces) == 1 else rows.take(np.argsort(_numbers(rows, ROW), kind="stable"))
+        if len(pieces) == 1:
+            return rows
+        self._forget()  # they are copied
+        numbers = _numbers(rows, ROW)
+        rises = (numbers[1:] >= numbers[:-1]).all()
+        return rows if rises else rows.take(np.argsort(numbers, kind="stable"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,14 +450,17 @@ def _replaced(
 def _positions(
     numbers: NDArray[np.int64], wanted: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the wanted numbers are that are there, and which of the wanted these are."""
+    """Return where the wanted numbers, which ascend, are that are there, and which of the wanted these are."""
     if not len(numbers):
         nothing: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         return nothing, nothing
+    # A page of a large group is asked for with all changes of the group.
+    first, end = np.searchsorted(wanted, [numbers.min(), numbers.max() + 1])
+    wanted = wanted[first:end]
     order = np.argsort(numbers, kind="stable")
-    places = order[np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(numbers) - 1)]
+    places = order[np.searchsorted(numbers, wanted, sorter=order)]
     found = np.flatnonzero(numbers[places] == wanted)
-    return places[found], found
+    return places[found], found + first
 
 
 def united(numbers: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -447,13 +496,13 @@ class _GroupIndex:
     lengths: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: pa.Table) -> _GroupIndex:
-        """Return the index of rows whose batches are sorted."""
+    def of(cls, batches: Iterable[pa.RecordBatch]) -> _GroupIndex:
+        """Return the index of rows in sorted batches."""
         groups = [np.zeros(0, dtype=np.int32)]
         starts, lengths = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         first = 0
-        for chunk in rows.column(GROUP).chunks:
-            numbers = np.asarray(chunk)
+        for batch in batches:
+            numbers = _numbers(batch, GROUP)
             begins = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
             groups.append(numbers[begins])
             starts.append(first + begins)
@@ -490,13 +539,14 @@ def _check_unique(layer: PlacedRows) -> None:
     Raises:
         RefusedEditError: one does.
     """
-    for batch in layer.rows.select([GROUP, ROW]).to_batches():
+    for batch in layer.batches():
         _check_differ(_numbers(batch, GROUP), _numbers(batch, ROW))
     for group in layer._index.scattered.tolist():
         pieces = layer._index.pieces(group)
         numbers = [_numbers(layer.rows.slice(start, length), ROW) for start, length in pieces]
         merged = np.sort(np.concatenate(numbers))
         _check_differ(np.full(len(merged), group, dtype=np.int32), merged)
+        layer._forget()
 
 
 def _check_differ(groups: NDArray[np.int32], numbers: NDArray[np.int64]) -> None:
@@ -526,18 +576,18 @@ class Spool:
         self, rows: pa.RecordBatchReader, paths: Sequence[ColumnPath], *, prunes: bool = False
     ) -> UpdatedRows:
         """Return changed rows: see `UpdatedRows`."""
-        kept, path = self._kept(rows)
-        return UpdatedRows(kept, tuple(paths), prunes, path=path)
+        kept, file = self._kept(rows)
+        return UpdatedRows(kept, tuple(paths), prunes, file=file)
 
     def removed(self, rows: pa.RecordBatchReader) -> RemovedRows:
         """Return removed rows: see `RemovedRows`."""
-        kept, path = self._kept(rows)
-        return RemovedRows(kept, path=path)
+        kept, file = self._kept(rows)
+        return RemovedRows(kept, file=file)
 
     def added(self, rows: pa.RecordBatchReader) -> AddedRows:
         """Return added rows: see `AddedRows`."""
-        kept, path = self._kept(rows)
-        return AddedRows(kept, path=path)
+        kept, file = self._kept(rows)
+        return AddedRows(kept, file=file)
 
     def joined(self, layer: Layer, following: Layer) -> Layer | None:
         """Return one layer that does what two do, one after the other; None if they set other columns, or are large.
@@ -547,7 +597,7 @@ class Spool:
         if not isinstance(layer, UpdatedRows) or not isinstance(following, UpdatedRows):
             return None
         are_alike = layer.facts == following.facts and layer.rows.schema == following.rows.schema
-        if not are_alike or layer.path is not None or following.path is not None:
+        if not are_alike or layer.file is not None or following.file is not None:
             return None
         rows = pa.concat_tables([layer.rows, following.rows]).combine_chunks()
         groups, numbers = _numbers(rows, GROUP), _numbers(rows, ROW)
@@ -559,7 +609,7 @@ class Spool:
         self._left_bytes += layer.rows.nbytes + following.rows.nbytes - found.rows.nbytes
         return found
 
-    def _kept(self, rows: pa.RecordBatchReader) -> tuple[pa.Table, Path | None]:
+    def _kept(self, rows: pa.RecordBatchReader) -> tuple[pa.Table, MappedRows | None]:
         schema = rows.schema
         held: list[pa.RecordBatch] = []
         size = 0
@@ -570,7 +620,8 @@ class Spool:
                 path = self._directory / f"layer-{self._files}.arrow"
                 self._files += 1
                 _store(path, schema, held, rows)
-                return _mapped(path), path
+                file = MappedRows(path)
+                return file.rows(), file
         self._left_bytes -= size
         # Few batches, so that a group is in few of them.
         return pa.Table.from_batches(held, schema).combine_chunks(), None
@@ -600,8 +651,3 @@ def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held = []
     if held:
         yield pa.concat_batches(held)
-
-
-def _mapped(path: Path) -> pa.Table:
-    """Return the rows of a file, without reading them."""
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()

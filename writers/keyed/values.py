@@ -388,7 +388,7 @@ class ValueEditor(StateEditor):
         for batch in self.coder.part.decoded([page.only(chosen)]):
             places = chosen[done : done + len(batch.page)]
             done += len(places)
-            is_whole = np.isin(places + first, whole)
+            is_whole = np.isin(places, within(whole, first, len(page)))
             self.coder.check_restorable(batch, is_whole)
             before = pa.table(self.coder.rows(batch) | {ROW: pa.array(places + first)})
             after = self._changed(changes, before)

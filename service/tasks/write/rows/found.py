@@ -21,7 +21,6 @@ from service.tasks.write.rows.layers import (
     Layer,
     added_schema,
     places_of_added,
-    reader_of,
 )
 from writers import GROUP, AddedRows, RemovedRows, StateChanges, UpdatedRows, WriterError
 
@@ -87,7 +86,9 @@ def moved(
     )
     with translated(WriterError):
         added = context.states.spool.added(rows)
-        removed = context.states.spool.removed(reader_of(layer.rows.select([GROUP, ROW])))
+        places = pa.schema([layer.rows.schema.field(name) for name in (GROUP, ROW)])
+        only = (batch.select(places.names) for batch in layer.batches())
+        removed = context.states.spool.removed(pa.RecordBatchReader.from_batches(places, only))
     return [removed, added]
 
 
@@ -100,7 +101,7 @@ def _divided(
     schema = pa.schema([*places, *(field.with_name(str(at)) for at, field in enumerate(fields))])
     chosen = (
         batch.filter(pc.equal(batch.column(MOVED), is_moved)).select([GROUP, ROW, *map(str, numbers)])
-        for batch in layer.rows.to_batches()
+        for batch in layer.batches()
     )
     batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in chosen)
     reader = pa.RecordBatchReader.from_batches(schema, batches)

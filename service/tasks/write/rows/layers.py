@@ -294,7 +294,8 @@ def check_indexes(context: ScriptContext, writable: WritableState, layer: AddedR
         f"LEFT JOIN (SELECT {listed}, count(*) AS length FROM {TARGET} WHERE {GROUP} IN ({groups}) GROUP BY ALL) o "
         f"ON {same} WHERE NOT n.{_INDEX} BETWEEN 0 AND coalesce(o.length, 0) + n.before LIMIT 1"
     )
-    added = context.states.stored(reader_of(layer.rows), layer.rows.schema.names)
+    elements = pa.RecordBatchReader.from_batches(layer.rows.schema, layer.batches())
+    added = context.states.stored(elements, layer.rows.schema.names)
     for row in context.read(select, {TARGET: writable.table, SOURCE: added}).to_pylist():
         *place, index, end = row.items()
         shown = ", ".join(f"{'_subtask' if name == GROUP else name} {value}" for name, value in place)
