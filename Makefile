@@ -25,7 +25,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-lists bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip rewritten compat support reference docs release fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-growth bench-load bench-lists bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip rewritten compat support reference docs release fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -68,6 +68,9 @@ web: ## build the page from web/ into service/doors/page/static (needs Node 20 a
 
 bench: $(INSTALLED) ## run the benchmarks
 	$(PY) -m benchmarks $(ARGS)
+
+bench-growth: $(INSTALLED) ## measure works on savepoints of 1, 10 and 100 million keys (20 GB of disk; an hour)
+	$(PY) -m benchmarks.growth $(ARGS)
 
 bench-storage: $(INSTALLED) ## run the benchmarks of small questions about large savepoints in an object store
 	$(PY) -m benchmarks.objectstore $(ARGS)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import catalog
 import savepointdb
+from benchmarks.growthsources import CHANGED_KEYS, write_edited
 from catalog.masks.masks import Masks
 from catalog.references import open_savepoint
 from readers.formats.source import Selection
@@ -288,13 +289,6 @@ def _summary(savepoint: Path) -> Callable[[], int]:
     return once
 
 
-def _write_edited(savepoint: Path, directory: Path, keys: range) -> None:
-    """Write a savepoint in which `keys` have other counts."""
-    script = f"UPDATE aggregate__count SET value = value + 1 WHERE CAST(substr(key, 5) AS BIGINT) % {keys.step} = 0"
-    command = [sys.executable, "-m", "service.cli", "write", str(savepoint), script, "--to", str(directory)]
-    subprocess.run(command, check=True, capture_output=True)
-
-
 def _export(savepoint: Path) -> Callable[[], int]:
     """Return a measurement of every row of every state into a Parquet file for each state."""
     settings = Settings()
@@ -400,10 +394,8 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] =
     "SQL: StateMeta": (_query("SELECT * FROM StateMeta"), False, LOOKUP_RUNS),
 }
 
-CHANGED_KEYS = 1000
-
 CHANGERS: dict[str, Callable[[Path, Path, range], object]] = {
-    "canonical": _write_edited,
+    "canonical": write_edited,
     "native": write_next_checkpoint,
 }
 """Write a savepoint as it is after some keys of `count` got other values."""

@@ -10,6 +10,7 @@ import catalog
 from readers.formats.source import Selection
 from readers.savepoint import Savepoint
 from readers.states import State
+from tools.synthetic import savepoints
 from tools.synthetic.rocksdb import write_native_savepoint
 from tools.synthetic.savepoints import STATES, write_savepoint
 
@@ -106,6 +107,30 @@ def test_rows_are_the_announced_ones(generated: Path) -> None:
         ),
         key=str,
     )
+
+
+def test_many_keys_are_written_as_few_are(
+    generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(savepoints, "_KEYS_AT_A_TIME", 70)  # of 500 in a subtask
+
+    write_savepoint(tmp_path / "savepoint", KEYS)
+
+    for file in generated.iterdir():
+        assert (tmp_path / "savepoint" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_entries_in_another_order_are_the_same(generated: Path, tmp_path: Path) -> None:
+    write_savepoint(tmp_path / "savepoint", KEYS, is_sorted=False)
+
+    for name in STATES:
+        ours, theirs = (state_of(path, "aggregate", name) for path in (tmp_path / "savepoint", generated))
+        assert entries(ours) == entries(theirs)
+    numbers = [
+        list(key_bytes(state_of(path, "aggregate", "count"))) for path in (generated, tmp_path / "savepoint")
+    ]
+    assert numbers[0] == sorted(numbers[0])
+    assert numbers[1] != numbers[0]
 
 
 @pytest.mark.slow

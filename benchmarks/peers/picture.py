@@ -67,21 +67,31 @@ def bars(figures: Figures, keys: int = KEYS) -> str:
 
 def growth(figures: Figures) -> str:
     """Return a chart of a scan and of a lookup over the number of keys."""
-    lines = [line for line in _lines(figures) if line.points]
+    return over_keys(
+        list(_lines(figures)),
+        "A scan and a lookup, over the number of keys",
+        "seconds in process; both scales are logarithmic",
+    )
+
+
+def over_keys(lines: Sequence[Line], title: str, note: str) -> str:
+    """Return a chart of lines over the number of keys; those without points are left out."""
+    lines = [line for line in lines if line.points]
     height, top, bottom = 420, 76, 360
     known = [keys for line in lines for keys, _ in line.points] or [1, 10]
+    taken = [value for line in lines for _, value in line.points] or [_LEAST_S, _MOST_S]
     least, most = math.log10(min(known)), math.log10(max(known))
+    decades = _decades(min(taken), max(taken))
     wide = (most - least) or 1.0
 
     def across(keys: int) -> float:
         return 80 + (math.log10(keys) - least) / wide * (_WIDTH - 80 - 240)
 
     def down(value: float) -> float:
-        share = math.log10(max(value, _LEAST_S) / _LEAST_S) / math.log10(_MOST_S / _LEAST_S)
-        return bottom - min(share, 1.0) * (bottom - top)
+        return bottom - math.log10(value / decades[0]) / math.log10(decades[-1] / decades[0]) * (bottom - top)
 
     body = []
-    for value in _decades():
+    for value in decades:
         y = down(value)
         body.append(f'<line class="grid" x1="80" y1="{y:.1f}" x2="{_WIDTH - 240}" y2="{y:.1f}"/>')
         body.append(f'<text class="small" x="72" y="{y + 4:.1f}" text-anchor="end">{_tick(value)}</text>')
@@ -101,12 +111,7 @@ def growth(figures: Figures) -> str:
         y = points[-1][1] if lowest == math.inf else max(points[-1][1], lowest + 16)
         lowest = y
         body.append(f'<text class="small" x="{_WIDTH - 230}" y="{y + 4:.1f}">{escape(line.title)}</text>')
-    return _drawing(
-        height,
-        "A scan and a lookup, over the number of keys",
-        "seconds in process; both scales are logarithmic",
-        body,
-    )
+    return _drawing(height, title, note, body)
 
 
 def _lines(figures: Figures) -> Iterator[Line]:
@@ -149,15 +154,16 @@ def _bar(style: str, top: int, value: float, label: str) -> Iterator[str]:
 
 
 def _grid(top: int, bottom: int) -> Iterator[str]:
-    for value in _decades():
+    for value in _decades(_LEAST_S, _MOST_S):
         x = _place(value)
         yield f'<line class="grid" x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{bottom}"/>'
         yield f'<text class="small" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{_tick(value)}</text>'
 
 
-def _decades() -> Sequence[float]:
-    first, last = round(math.log10(_LEAST_S)), round(math.log10(_MOST_S))
-    return [10.0**power for power in range(first, last + 1)]
+def _decades(least: float, most: float) -> Sequence[float]:
+    """Return the powers of ten around two values."""
+    first, last = math.floor(math.log10(least)), math.ceil(math.log10(most))
+    return [10.0**power for power in range(first, max(last, first + 1) + 1)]
 
 
 def _place(value: float) -> float:

@@ -75,7 +75,7 @@ def with_summary(text: str, figures: Figures, keys: int = KEYS) -> str:
     Raises:
         ValueError: the text has no markers.
     """
-    return _between(text, BEGIN, summary(figures, keys), END)
+    return between(text, BEGIN, summary(figures, keys), END)
 
 
 def with_headline(text: str, figures: Figures, keys: int = KEYS) -> str:
@@ -84,10 +84,15 @@ def with_headline(text: str, figures: Figures, keys: int = KEYS) -> str:
     Raises:
         ValueError: the text has no markers.
     """
-    return _between(text, SPEED_BEGIN, headline(figures, keys), SPEED_END)
+    return between(text, SPEED_BEGIN, headline(figures, keys), SPEED_END)
 
 
-def _between(text: str, begin: str, content: str, end: str) -> str:
+def between(text: str, begin: str, content: str, end: str) -> str:
+    """Return a page with content between its markers.
+
+    Raises:
+        ValueError: the text has no markers.
+    """
     before, found_begin, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found_begin or not found_end:

@@ -59,6 +59,7 @@ from tools.synthetic.savepoints import (
     key_group,
     key_groups,
     keyed_header,
+    members_of,
 )
 
 FLINK = (
@@ -204,8 +205,7 @@ def write_next_checkpoint(savepoint: Path, directory: Path, keys: range) -> int:
         if isinstance(part.source, RocksSource)
     }
     (directory / "meta").hardlink_to(savepoint / "meta")
-    groups = np.empty(keys.stop, dtype=np.int64)
-    key_groups(groups, MAX_PARALLELISM)
+    group_of = {key: _key_group_of(key) for key in keys}
     handles = []
     written = 0
     for subtask, source in sorted(sources.items()):
@@ -218,7 +218,7 @@ def write_next_checkpoint(savepoint: Path, directory: Path, keys: range) -> int:
                 else:
                     shutil.copy(place, instance / local)
             owned = source.key_group_range
-            _change(instance, [key for key in keys if groups[key] in owned], groups)
+            _change(instance, {key: group for key, group in group_of.items() if group in owned})
             files = []
             for file in list(live_files(instance)):
                 name = f"subtask-{subtask}-{file.name}"
@@ -231,16 +231,22 @@ def write_next_checkpoint(savepoint: Path, directory: Path, keys: range) -> int:
     return written
 
 
-def _change(instance: Path, keys: list[int], groups: NDArray[np.int64]) -> None:
+def _key_group_of(number: int) -> int:
+    group = np.empty(1, dtype=np.int64)
+    key_groups(group, MAX_PARALLELISM, number)
+    return int(group[0])
+
+
+def _change(instance: Path, group_of: dict[int, int]) -> None:
     """Put another `count` for each key."""
     options, families = rocksdict.Options.load_latest(str(instance))
     for family in families.values():
         family.set_disable_auto_compactions(True)
     database = rocksdict.Rdict(str(instance), options=options, column_families=families)
     count = database.get_column_family("count")
-    for key in keys:
+    for key, group in group_of.items():
         text = b"key_%d" % key
-        count[bytes([groups[key], len(text) + 1]) + text + b"\0"] = struct.pack(">q", -key)
+        count[bytes([group, len(text) + 1]) + text + b"\0"] = struct.pack(">q", -key)
     count.flush()
     database.close()
 
@@ -248,21 +254,14 @@ def _change(instance: Path, keys: list[int], groups: NDArray[np.int64]) -> None:
 def _write_native_savepoint(directory: Path, keys: int, states: tuple[str, ...], options_file: Path) -> int:
     directory.mkdir(parents=True)
     (directory / "meta").write_bytes(keyed_header(states))
-    groups = np.empty(keys, dtype=np.int64)
-    key_groups(groups, MAX_PARALLELISM)
-    order = np.argsort(groups, kind="stable")
-    bounds = np.searchsorted(groups[order], np.arange(MAX_PARALLELISM + 1))
     each = MAX_PARALLELISM // PARALLELISM
     handles = []
     for subtask in range(PARALLELISM):
         with tempfile.TemporaryDirectory(dir=directory) as folder:
             writer = RocksWriter(Path(folder) / "db", states, options_file)
-            members = {
-                group: order[bounds[group] : bounds[group + 1]]
-                for group in range(subtask * each, (subtask + 1) * each)
-            }
+            owned = range(subtask * each, (subtask + 1) * each)
             for number in range(1, ROUNDS + 1):
-                writer.write(_round(number, members, states))
+                writer.write(_round(number, members_of(owned, keys), states))
             files = [(file.name, f"subtask-{subtask}-{file.name}") for file in writer.live_files()]
             for local, name in files:
                 shutil.move(writer.directory / local, directory / name)
@@ -271,9 +270,11 @@ def _write_native_savepoint(directory: Path, keys: int, states: tuple[str, ...],
     return sum(file.stat().st_size for file in directory.iterdir())
 
 
-def _round(number: int, members: dict[int, NDArray[np.int64]], states: tuple[str, ...]) -> Iterator[Batch]:
+def _round(
+    number: int, members: Iterator[tuple[int, NDArray[np.int64]]], states: tuple[str, ...]
+) -> Iterator[Batch]:
     """Yield the writes of a round, a batch for each key group and state."""
-    for group, numbers in members.items():
+    for group, numbers in members:
         for family, state in enumerate(states, start=1):
             if not len(numbers) or (number == ROUNDS and state != "events"):
                 continue

@@ -15,7 +15,7 @@ The job: one keyed operator, uid `aggregate`, keys `key_0…`, maximum paralleli
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ STATES = ("account", "count", "events", "perDay")
 _BASE = "org.apache.flink.api.common.typeutils.base."
 _STATE = "org.apache.flink.runtime.state."
 _MAX_ENTRY_BYTES = 96
+_KEYS_AT_A_TIME = 1 << 23
 _ENTRIES_A_KEY = {"account": 1, "count": 1, "events": 1, "perDay": 4}
 
 _jit = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -41,17 +42,19 @@ store_1 = intrinsic_of(loads.store_1)
 
 
 def write_savepoint(
-    directory: Path, keys: int, states: tuple[str, ...] = STATES, max_parallelism: int = MAX_PARALLELISM
+    directory: Path,
+    keys: int,
+    states: tuple[str, ...] = STATES,
+    max_parallelism: int = MAX_PARALLELISM,
+    *,
+    is_sorted: bool = True,
 ) -> int:
     """Write a savepoint of `keys` keys into `directory` (made here); returns its size in bytes.
 
-    Key i has count 10000 + i % 13, the account {i / 4, i, name i, 1.7e12 + i}, four days and three events.
+    Key i has count 10000 + i % 13, the account {i / 4, i, name i, 1.7e12 + i}, four days and three events. The entries of a
+    key group are sorted by their bytes, as RocksDB writes them, or in any other order, as the hashmap backend does.
     """
     directory.mkdir(parents=True)
-    groups = np.empty(keys, dtype=np.int64)
-    key_groups(groups, max_parallelism)
-    order = np.argsort(groups, kind="stable")
-    bounds = np.searchsorted(groups[order], np.arange(max_parallelism + 1))
     header = keyed_header(states)
     each = max_parallelism // PARALLELISM
     handles = []
@@ -60,14 +63,43 @@ def write_savepoint(
         offsets = []
         with (directory / name).open("wb") as file:
             file.write(header)
-            for group in range(subtask * each, (subtask + 1) * each):
-                members = order[bounds[group] : bounds[group + 1]]
+            owned = range(subtask * each, (subtask + 1) * each)
+            for group, members in members_of(owned, keys, max_parallelism):
+                if not is_sorted:
+                    members = np.random.default_rng(group).permutation(members)
                 offsets.append(file.tell() if len(members) else 0)
                 if len(members):
                     file.write(key_group(group, members, states, key_group_bytes(max_parallelism)))
             handles.append((subtask * each, offsets, name, file.tell()))
     (directory / "_metadata").write_bytes(metadata(handles, max_parallelism=max_parallelism))
     return sum(size for *_, size in handles)
+
+
+def members_of(
+    owned: range, keys: int, max_parallelism: int = MAX_PARALLELISM
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield each of some key groups with the numbers of its keys, ascending.
+
+    Of many keys, all are hashed again for some key groups at a time: memory stays the same.
+    """
+    passes = max(1, keys * len(owned) // max_parallelism // _KEYS_AT_A_TIME)
+    for groups in np.array_split(np.arange(owned.start, owned.stop), min(passes, len(owned))):
+        found = [
+            _members_in(range(start, min(start + _KEYS_AT_A_TIME, keys)), groups, max_parallelism)
+            for start in range(0, keys, _KEYS_AT_A_TIME)
+        ]
+        for place, group in enumerate(groups.tolist()):
+            yield group, np.concatenate([np.empty(0, dtype=np.int64), *(members[place] for members in found)])
+
+
+def _members_in(numbers: range, groups: NDArray[np.int64], max_parallelism: int) -> list[NDArray[np.int64]]:
+    """Return for each of neighbouring key groups the keys of a range that it has."""
+    hashed = np.empty(len(numbers), dtype=np.int64)
+    key_groups(hashed, max_parallelism, numbers.start)
+    inside = np.flatnonzero((hashed >= groups[0]) & (hashed <= groups[-1]))
+    order = np.argsort(hashed[inside], kind="stable")
+    bounds = np.searchsorted(hashed[inside][order], groups[1:])
+    return np.split(inside[order] + numbers.start, bounds)
 
 
 def write_one_key(directory: Path, entries: int) -> int:
@@ -285,13 +317,13 @@ def _times(word: int, factor: int) -> int:
 
 
 @_jit
-def key_groups(groups: Any, max_parallelism: int) -> None:
-    """Return the key group of `key_<i>` for each i: String#hashCode, MathUtils#murmurHash."""
+def key_groups(groups: Any, max_parallelism: int, first: int = 0) -> None:
+    """Return the key group of `key_<i>` for each i from `first` on: String#hashCode, MathUtils#murmurHash."""
     text = np.empty(32, np.uint8)
     text_at = text.ctypes.data
     mask = np.int64(0xFFFFFFFF)
     for number in range(len(groups)):
-        end = _digits(text_at, 0, number)
+        end = _digits(text_at, 0, first + number)
         code = np.int64(0)
         for index in range(len(_KEY)):
             code = (31 * code + _KEY[index]) & mask
