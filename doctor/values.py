@@ -57,10 +57,14 @@ class ValuesCheck:
     Attributes:
         most_entries: of each state and file; None for all.
         progress: hears the name of a state, and how many of its entries were read.
+        seen: what was read of the states of open savepoints: a check of another backend does not read them again.
     """
 
     most_entries: int | None = _SAMPLE
     progress: Callable[[str, int], None] = _nobody
+    seen: dict[tuple[int, bool], tuple[readers.State, _Seen]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
 
 class _Read(Enum):
@@ -156,7 +160,13 @@ def _revised_state(
     is_of_kryo = is_upgrade and verdict.rule not in _OF_TYPES and any(map(_is_guess, met))
     if not is_read or verdict.outcome in (StateOutcome.NEW, StateOutcome.DROPPED):
         return verdict
-    seen = _scanned(state, values, with_objects=is_of_kryo)
+    # The state is kept, so that no other has its id.
+    known = values.seen.get((id(state), is_of_kryo)) or (
+        state,
+        _scanned(state, values, with_objects=is_of_kryo),
+    )
+    values.seen[id(state), is_of_kryo] = known
+    seen = known[1]
     if seen.damage and (verdict.severity is not Severity.FAILS or verdict.stage is Stage.ACCESS or on_heap):
         return _decided(verdict, rules.DAMAGED, on_heap=on_heap, detail=seen.damage)
     found = next((one for one in _WORST_FIRST if seen.objects.get(one)), None)

@@ -9,6 +9,7 @@ import pytest
 
 import doctor
 from doctor import CheckReport, StateVerdict, ValuesCheck
+from readers import Savepoint
 from service.cli import main
 from tests.support.compatpairs import unpack_pairs
 
@@ -111,6 +112,18 @@ def test_values_are_counted_while_they_are_read(pairs: Path) -> None:
     )
 
     assert dict(heard) == {"s": 4, "ctrl": 4}
+
+
+def test_a_check_of_another_backend_reads_no_value_again(pairs: Path) -> None:
+    heard: list[tuple[str, int]] = []
+    opened = Savepoint(pairs / "kryo-type-uuid/savepoints/A-1.20.3-hashmap-canonical")
+    values = ValuesCheck(progress=lambda name, entries: heard.append((name, entries)))
+
+    reports = [doctor.check(opened, backend=backend, values=values) for backend in BACKENDS]
+
+    assert dict(heard) == {"s": 4, "ctrl": 4}
+    assert len(set(heard)) == len(heard)
+    assert [report.backend for report in reports] == list(BACKENDS)
 
 
 @pytest.mark.parametrize(("backend", "stage"), [("hashmap", "restore"), ("rocksdb", "access")])

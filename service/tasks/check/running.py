@@ -172,6 +172,7 @@ def findings_on(
     Raises:
         ReaderError: the savepoint, or what it is compared with, cannot be read.
     """
+    values = _values(request.values, note)
     reports = [
         doctor.check(
             savepoint,
@@ -179,7 +180,7 @@ def findings_on(
             flink=request.flink,
             backend=backend,
             allow_non_restored=request.allow_non_restored,
-            values=_values(request.values, note),
+            values=values,
         )
         for backend in request.backends
     ]
