@@ -173,11 +173,13 @@ class StoredGroup:
     Attributes:
         data: a buffer.
         runs: where each state has its entries.
+        pages: yields the entries of a state, as `Source.pages` does, without reading the key group again.
         release: called with ranges of `data` that are not read again.
     """
 
     data: NDArray[np.uint8]
     runs: tuple[StateRun, ...]
+    pages: Callable[[StateName], Iterator[Page]]
     release: Callable[[int, int], None]
 
 

@@ -19,6 +19,7 @@ from tests.support.objectstore import BUCKET, Fault, ObjectStore, Proxy, Spoil, 
 from tests.support.paths import DATA
 from tests.writers.test_deaths import removed_rows
 from tests.writers.test_savepoint import AGGREGATE, contents, rows
+from tools.synthetic.savepoints import write_savepoint
 from writers import (
     DropOperator,
     FilesMode,
@@ -293,6 +294,22 @@ def test_large_files_are_sent_and_copied_in_parts(store: ObjectStore, proxy: Pro
         }.items()
     }
     assert store.uploads == []
+
+
+@pytest.mark.slow
+def test_a_changed_key_group_is_fetched_once_to_be_made(
+    store: ObjectStore, proxy: Proxy, tmp_path: Path
+) -> None:
+    size_bytes = write_savepoint(tmp_path / "source", 100_000, ("count",))
+    source = proxy.url(store.upload(tmp_path / "source", "source"))
+    proxy.taken()
+
+    script = "UPDATE aggregate__count SET value = value + 1"
+    assert main(["write", source, script, "--to", str(tmp_path / "new")]) == 0
+
+    # Once to find the rows, once to make them, once to compare them with those that were written.
+    fetched = sum(request.size_bytes for request in proxy.taken() if request.method == "GET")
+    assert 3 <= fetched / size_bytes < 3.1
 
 
 def write_interrupted(url: str) -> None:

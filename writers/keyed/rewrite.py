@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -564,6 +565,7 @@ class _SubtaskFile:
         found = stored.group(group) if stored is not None else None
         source = self._maker.source
         selection = Selection(key_groups=frozenset({group}))
+        pages = partial(source.pages, selection=selection) if found is None else found.pages
         done: set[int] = set()
         runs = found.runs if found is not None else ()
         unknown = [run.state for run in runs if run.state >= len(self._names)]
@@ -576,11 +578,14 @@ class _SubtaskFile:
                 assert found is not None
                 self._add_run(found, run)
             elif run.state not in done:
-                self._add(group, run.state, source.pages(self._names[run.state], selection))
+                self._add(group, run.state, pages(self._names[run.state]))
             done.add(run.state)
         for state, name in enumerate(self._names):
             if state not in done and (found is None or self._is_touched(state, group)):
-                self._add(group, state, source.pages(name, selection))
+                self._add(group, state, pages(name))
+        if found is not None:
+            for run in runs:
+                found.release(run.start, run.end)
 
     def _add_run(self, stored: StoredGroup, run: StateRun) -> None:
         self._assembler.state(self._new_id(run.state))

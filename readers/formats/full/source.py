@@ -417,6 +417,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
         return StoredGroup(
             data=body.data,
             runs=tuple(StateRun(state=state, start=start, end=end) for state, start, end in runs),
+            pages=partial(self._group_pages, body),
             release=body.release,
         )
 
