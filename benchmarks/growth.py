@@ -4,7 +4,7 @@ run        write the missing savepoints, measure, print the tables (the default)
 report     print the tables of what was measured
 documents  put tables and figure of what was measured into docs/
 
-Each measurement is a whole `savepointdb` process without its cache of decoded states, so there is a start of half a second in
+Each measurement is a whole `savepointdb` process without its cache of decoded states, so there is its start in
 each. Works that read are run once more on an object store that counts requests, and their memory there counts, too.
 """
 
@@ -330,7 +330,7 @@ def picture(figures: Figures, layout: str = "rocksdb-canonical") -> str:
     return over_keys(
         lines,
         "Processor time over the number of keys of a canonical savepoint",
-        "seconds of a whole process, its start of half a second included; both scales are logarithmic",
+        "seconds of a whole process, its start included; both scales are logarithmic",
     )
 
 
