@@ -20,8 +20,8 @@ from readers import sql_type
 from service.base.errors import InvalidQueryError, NotOnSparkError
 from service.query.engines.spark.expressions import aggregates, casts, conditions, terms, texts
 from service.query.engines.spark.expressions.aggregates import AVERAGE, has_aggregate, has_map, is_narrow
-from service.query.engines.spark.expressions.conditions import ordered, truth
-from service.query.engines.spark.expressions.terms import Handler, cast, translate
+from service.query.engines.spark.expressions.conditions import check_order, ordered, same_order, truth
+from service.query.engines.spark.expressions.terms import Handler, cast, is_whole, refuse_if, translate
 from service.query.engines.spark.partial import (
     MergedAvg,
     PartialQuery,
@@ -31,7 +31,7 @@ from service.query.engines.spark.partial import (
     partial_select,
     row_by_row,
 )
-from service.query.engines.spark.types import HUGEINT, Term, common_type, is_nested
+from service.query.engines.spark.types import HUGEINT, Term, common_type
 
 Columns = list[tuple[str, pa.DataType]]
 
@@ -254,8 +254,7 @@ class _Translator:
         with_ = query.args.get("with_")
         if with_ is None:
             return None
-        if with_.args.get("recursive"):
-            raise NotOnSparkError("WITH RECURSIVE")
+        refuse_if(with_.args.get("recursive"), "WITH RECURSIVE")
         made = []
         for item in with_.expressions:
             alias = item.args["alias"]
@@ -361,8 +360,7 @@ class _Translator:
             if limit is not None:
                 _knows(limit, frozenset({"expression"}))
                 number = limit.expression
-                if not (isinstance(number, exp.Literal) and number.is_int):
-                    raise NotOnSparkError(f"{clause.upper()} of anything but a number")
+                refuse_if(not is_whole(number), f"{clause.upper()} of anything but a number")
                 made.set(clause, type(limit)(expression=number.copy()))
 
     def _group(self, query: exp.Select, items: Sequence[exp.Expr], scope: _Names) -> exp.Group | None:
@@ -371,8 +369,9 @@ class _Translator:
             return None
         _knows(group, _GROUP)
         nodes = _group_nodes(group, items)
-        if any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets")):
-            raise NotOnSparkError("GROUP BY … WITH")
+        refuse_if(
+            any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets")), "GROUP BY … WITH"
+        )
         return exp.Group(expressions=self._group_items(nodes, scope)) if nodes else None
 
     def _group_items(self, nodes: Sequence[exp.Expr], scope: _Names) -> list[exp.Expr]:
@@ -413,10 +412,8 @@ class _Translator:
             columns = _renamed(scope.common[name], renamed)
             scope.tables[alias.casefold()] = _by_name(columns)
             return exp.Table(this=exp.to_identifier(node.name, quoted=True), alias=_alias(alias, columns))
-        if name not in self._schemas:
-            raise NotOnSparkError(f"the table {node.name!r}")
-        if renamed:
-            raise NotOnSparkError("other names for the columns of a table")
+        refuse_if(name not in self._schemas, f"the table {node.name!r}")
+        refuse_if(renamed, "other names for the columns of a table")
         columns = [(column.name, column.type) for column in self._schemas[name]]
         scope.tables[alias.casefold()] = _by_name(columns)
         scope.origins[alias.casefold()] = name
@@ -425,8 +422,7 @@ class _Translator:
     def _join(self, join: exp.Join, scope: _Names) -> exp.Join:
         _knows(join, frozenset({"this", "side", "kind", "on"}))
         side, kind = join.side.upper(), join.kind.upper()
-        if side not in _SIDES or kind not in _KINDS:
-            raise NotOnSparkError(f"{side} {kind} JOIN".strip())
+        refuse_if(side not in _SIDES or kind not in _KINDS, f"{side} {kind} JOIN".strip())
         source = self._source(join.this, scope)
         condition = join.args.get("on")
         made = exp.Join(this=source, side=join.side or None, kind=join.kind or None)
@@ -434,8 +430,7 @@ class _Translator:
             made.set("on", truth(condition, scope))
         elif kind != "CROSS":  # `FROM a, b` is a join without a kind
             made.set("kind", "CROSS")
-            if side or kind in ("SEMI", "ANTI"):
-                raise NotOnSparkError(f"{side} {kind} JOIN without ON".strip())
+            refuse_if(side or kind in ("SEMI", "ANTI"), f"{side} {kind} JOIN without ON".strip())
         return made
 
     def _set_operation(self, query: exp.SetOperation, scope: _Names) -> tuple[exp.Query, Columns]:
@@ -507,26 +502,16 @@ def _order(order: exp.Order, scope: _Names) -> Iterator[exp.Ordered]:
     for item in order.expressions:
         if isinstance(item.this, exp.Var) and item.this.name.upper() == "ALL":
             for place, kind in enumerate(scope.kinds, start=1):
-                _check_order(kind)
-                yield _same_order(exp.Literal.number(place), item)
+                check_order(kind)
+                yield same_order(exp.Literal.number(place), item)
         elif isinstance(item.this, exp.Literal):
             _knows(item, frozenset({"this", "desc", "nulls_first"}))
-            if not item.this.is_int or not 1 <= int(item.this.name) <= len(scope.kinds):
-                raise NotOnSparkError("ORDER BY a literal")
-            _check_order(scope.kinds[int(item.this.name) - 1])
-            yield _same_order(item.this.copy(), item)
+            is_known = item.this.is_int and 1 <= int(item.this.name) <= len(scope.kinds)
+            refuse_if(not is_known, "ORDER BY a literal")
+            check_order(scope.kinds[int(item.this.name) - 1])
+            yield same_order(item.this.copy(), item)
         else:
             yield ordered(item, scope)
-
-
-def _same_order(node: exp.Expr, item: exp.Ordered) -> exp.Ordered:
-    descending, nulls_first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
-    return exp.Ordered(this=node, desc=descending, nulls_first=nulls_first)
-
-
-def _check_order(kind: pa.DataType) -> None:
-    if is_nested(kind):
-        raise NotOnSparkError(f"an order of {kind}")
 
 
 def _group_nodes(group: exp.Group, items: Sequence[exp.Expr]) -> list[exp.Expr]:
@@ -540,8 +525,7 @@ def _projected(item: exp.Expr) -> tuple[str, exp.Expr]:
     """Return (name, expression) of an item of SELECT."""
     if isinstance(item, exp.Alias):
         return item.alias, item.this
-    if isinstance(item, exp.Star) or item.is_star:
-        raise NotOnSparkError("this kind of *")
+    refuse_if(isinstance(item, exp.Star) or item.is_star, "this kind of *")
     return item.alias_or_name, item
 
 
@@ -612,8 +596,7 @@ def _check_constant_groups(query: exp.Select, items: Sequence[exp.Expr]) -> None
 
 def _check_groups(columns: Columns) -> None:
     for _, kind in columns:
-        if has_map(kind):
-            raise NotOnSparkError(f"a group of {kind}")
+        refuse_if(has_map(kind), f"a group of {kind}")
 
 
 def _knows(node: exp.Expr, arguments: frozenset[str]) -> None:

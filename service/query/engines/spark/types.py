@@ -144,7 +144,7 @@ def _merged_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return decimal(whole + widest, widest)
 
 
-def _is_plain_instant(arrow_type: pa.DataType) -> bool:
+def is_plain_instant(arrow_type: pa.DataType) -> bool:
     """Return whether a type is a date, or a timestamp without a zone that is a timestamp on Spark, too."""
     if pa.types.is_date32(arrow_type):
         return True
@@ -159,7 +159,7 @@ def _is_local_timestamp(arrow_type: pa.DataType) -> bool:
 _COMMON = (
     (is_integer, _wider_integer),
     (is_number, _merged_number),
-    (_is_plain_instant, lambda _, __: TIMESTAMP),
+    (is_plain_instant, lambda _, __: TIMESTAMP),
     (_is_local_timestamp, lambda _, __: pa.timestamp("ns")),
 )
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pyarrow as pa
 from sqlglot import exp
 
-from service.base.errors import NotOnSparkError
 from service.query.engines.spark.expressions.conditions import ordered, truth
 from service.query.engines.spark.expressions.terms import (
     BIGINT,
@@ -18,11 +17,17 @@ from service.query.engines.spark.expressions.terms import (
     Scope,
     as_type,
     binary,
+    both,
     call,
     cast,
     if_else,
+    is_null,
+    is_whole,
     knows,
+    negation,
     number_of,
+    only,
+    refuse_if,
     same_kind,
     shown,
     text_of,
@@ -56,8 +61,7 @@ def _aggregate(node: exp.Expr, scope: Scope, wrap: Wrap = _plain) -> Term:
 
 def _filter(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression")
-    if type(node.this) not in _AGGREGATES:
-        raise NotOnSparkError(f"FILTER of {shown(node.this)}")
+    refuse_if(type(node.this) not in _AGGREGATES, f"FILTER of {shown(node.this)}")
     condition = truth(node.args["expression"].this, scope)
 
     def wrap(aggregate: exp.Expr) -> exp.Expr:
@@ -68,11 +72,10 @@ def _filter(node: exp.Expr, scope: Scope) -> Term:
 
 def _window(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "partition_by", "order", "spec", "over")
-    if node.args.get("over") not in (None, "OVER"):
-        raise NotOnSparkError("this kind of window")
+    refuse_if(node.args.get("over") not in (None, "OVER"), "this kind of window")
     function = node.this
-    if type(function) not in _WINDOW_FUNCTIONS and type(function) not in _AGGREGATES:
-        raise NotOnSparkError(f"{shown(function)} of a window")
+    is_known = type(function) in _WINDOW_FUNCTIONS or type(function) in _AGGREGATES
+    refuse_if(not is_known, f"{shown(function)} of a window")
     partition = [translate(item, scope).node for item in node.args.get("partition_by") or ()]
     order = node.args.get("order")
     items = [ordered(item, scope) for item in order.expressions] if order is not None else []
@@ -88,11 +91,11 @@ def _window(node: exp.Expr, scope: Scope) -> Term:
         )
 
     if type(function) in _WINDOW_FUNCTIONS:
-        if not items:  # a rank in no order would be any number
-            raise NotOnSparkError(f"{shown(function)} without ORDER BY")
+        # A rank in no order would be any number.
+        refuse_if(not items, f"{shown(function)} without ORDER BY")
         return _WINDOW_FUNCTIONS[type(function)](function, scope, wrap)
-    if type(function) is exp.ArrayAgg or next(function.find_all(exp.Distinct), None) is not None:
-        raise NotOnSparkError(f"{shown(function)} of a window")
+    has_distinct = function.find(exp.Distinct) is not None
+    refuse_if(type(function) is exp.ArrayAgg or has_distinct, f"{shown(function)} of a window")
     return _aggregate(function, scope, wrap)
 
 
@@ -100,64 +103,51 @@ def _frame(spec: exp.Expr | None) -> exp.Expr | None:
     if spec is None:
         return None
     knows(spec, "kind", "start", "start_side", "end", "end_side")
-    if str(spec.args.get("kind", "")).upper() != "ROWS":
-        raise NotOnSparkError("a window frame of anything but ROWS")
-    for name in ("start", "end"):
-        edge = spec.args.get(name)
-        if not (edge is None or isinstance(edge, str) or (isinstance(edge, exp.Literal) and edge.is_int)):
-            raise NotOnSparkError("a window frame of anything but numbers")
+    refuse_if(str(spec.args.get("kind", "")).upper() != "ROWS", "a window frame of anything but ROWS")
+    edges = (spec.args.get(name) for name in ("start", "end"))
+    is_known = all(edge is None or isinstance(edge, str) or is_whole(edge) for edge in edges)
+    refuse_if(not is_known, "a window frame of anything but numbers")
     return spec.copy()
 
 
-def _rank(name: str) -> Aggregate:
-    def handle(node: exp.Expr, _: Scope, wrap: Wrap) -> Term:
-        knows(node)
-        return Term(as_type(wrap(call(name)), BIGINT), BIGINT)
-
-    return handle
+def _rank(node: exp.Expr, _: Scope, wrap: Wrap) -> Term:
+    assert isinstance(node, exp.Func)
+    knows(node)
+    return Term(as_type(wrap(call(node.sql_name().lower())), BIGINT), BIGINT)
 
 
-def _neighbour(name: str) -> Aggregate:
-    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
-        knows(node, "this", "offset", "default")
-        value, offset = translate(node.this, scope), node.args.get("offset")
-        if offset is not None and not (isinstance(offset, exp.Literal) and offset.is_int):
-            raise NotOnSparkError(f"{name}() by anything but a number")
-        arguments = [value.node, offset.copy() if offset is not None else number_of(1)]
-        default = node.args.get("default")
-        if default is not None:
-            arguments.append(cast(same_kind(translate(default, scope), value.type), value.type))
-        return Term(wrap(call(name, *arguments)), value.type)
-
-    return handle
+def _neighbour(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
+    value, name = only(node, scope, "offset", "default"), node.key
+    offset, default = node.args.get("offset") or number_of(1), node.args.get("default")
+    refuse_if(not is_whole(offset), f"{name}() by anything but a number")
+    arguments = [value.node, offset.copy()]
+    if default is not None:
+        arguments.append(same_kind(translate(default, scope), value.type))
+    return Term(wrap(call(name, *arguments)), value.type)
 
 
 def _count(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
-    knows(node, "this", "big_int")
     if node.args.get("this") is None or isinstance(node.this, exp.Star):
+        knows(node, "this", "big_int")
         return Term(wrap(exp.Count(this=exp.Star())), BIGINT)
-    value, distinct = _argument(node, scope)
-    if distinct and has_map(value.type):
-        raise NotOnSparkError(f"distinct {value.type}")
+    value, distinct = _argument(node, scope, "big_int")
+    refuse_if(distinct and has_map(value.type), f"distinct {value.type}")
     return Term(wrap(exp.Count(this=_distinct(value.node, distinct))), BIGINT)
 
 
 def has_map(arrow_type: pa.DataType) -> bool:
     """Return whether a type is or contains a map: Spark cannot group by maps."""
-    if pa.types.is_struct(arrow_type):
-        return any(has_map(part.type) for part in arrow_type)
-    return bool(pa.types.is_map(arrow_type)) or (
-        pa.types.is_list(arrow_type) and has_map(arrow_type.value_type)
-    )
+    parts = (arrow_type.field(number).type for number in range(arrow_type.num_fields))
+    return bool(pa.types.is_map(arrow_type)) or any(map(has_map, parts))
 
 
-def _argument(node: exp.Expr, scope: Scope) -> tuple[Term, bool]:
-    """Translate the argument of an aggregate; return it and whether it is DISTINCT."""
+def _argument(node: exp.Expr, scope: Scope, *others: str) -> tuple[Term, bool]:
+    """Translate the only argument of an aggregate; return it and whether it is DISTINCT."""
+    knows(node, "this", *others)
     inner = node.this
     if isinstance(inner, exp.Distinct):
         knows(inner, "expressions")
-        if len(inner.expressions) != 1:
-            raise NotOnSparkError("DISTINCT of several values")
+        refuse_if(len(inner.expressions) != 1, "DISTINCT of several values")
         return translate(inner.expressions[0], scope), True
     return translate(inner, scope), False
 
@@ -167,7 +157,6 @@ def _distinct(node: exp.Expr, distinct: bool) -> exp.Expr:
 
 
 def _sum(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
-    knows(node, "this")
     value, distinct = _argument(node, scope)
     return _total(value, distinct, wrap)
 
@@ -177,8 +166,7 @@ def _total(value: Term, distinct: bool, wrap: Wrap) -> Term:
         value = Term(as_type(value.node, INTEGER), INTEGER)
     if pa.types.is_floating(value.type):
         return Term(wrap(exp.Sum(this=_distinct(as_type(value.node, DOUBLE), distinct))), DOUBLE)
-    if not is_number(value.type):
-        raise NotOnSparkError(f"sum() of {value.type}")
+    refuse_if(not is_number(value.type), f"sum() of {value.type}")
     if not pa.types.is_signed_integer(value.type):
         result = pa.decimal128(38, value.type.scale)
         return Term(as_type(wrap(exp.Sum(this=_distinct(value.node, distinct))), result), result)
@@ -198,7 +186,6 @@ def _total(value: Term, distinct: bool, wrap: Wrap) -> Term:
 
 
 def _avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
-    knows(node, "this")
     value, distinct = _argument(node, scope)
     if pa.types.is_floating(value.type):
         return Term(wrap(exp.Avg(this=_distinct(as_type(value.node, DOUBLE), distinct))), DOUBLE)
@@ -244,26 +231,19 @@ def _merged_avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     return _quotient(total, count)
 
 
-def _extreme(name: str) -> Aggregate:
-    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
-        knows(node, "this")
-        value, _ = _argument(node, scope)
-        if is_nested(value.type) or value.type == pa.null():
-            raise NotOnSparkError(f"{name}() of {value.type}")
-        return Term(wrap(call(name, value.node)), value.type)
-
-    return handle
+def _extreme(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
+    value, _ = _argument(node, scope)
+    refuse_if(is_nested(value.type) or value.type == pa.null(), f"{node.key}() of {value.type}")
+    return Term(wrap(call(node.key, value.node)), value.type)
 
 
 def _extreme_by(name: str) -> Aggregate:
     """Return a handler for `arg_max` or `arg_min`, over the rows where neither value is NULL."""
 
     def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
-        knows(node, "this", "expression")
-        value, by = translate(node.this, scope), translate(node.args["expression"], scope)
-        if is_nested(by.type):
-            raise NotOnSparkError(f"{name}() by {by.type}")
-        known = exp.Not(this=exp.Paren(this=exp.Is(this=value.node.copy(), expression=exp.Null())))
+        value, by = both(node, scope)
+        refuse_if(is_nested(by.type), f"{name}() by {by.type}")
+        known = negation(is_null(value.node.copy()))
         return Term(wrap(call(name, value.node, if_else(known, by.node, exp.Null()))), value.type)
 
     return handle
@@ -284,19 +264,16 @@ def _logical(name: str) -> Aggregate:
 
 
 def _median(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
-    knows(node, "this")
     value, distinct = _argument(node, scope)
-    if distinct or not (pa.types.is_signed_integer(value.type) or value.type == DOUBLE):
-        raise NotOnSparkError(f"median() of {value.type}")
+    is_known = pa.types.is_signed_integer(value.type) or value.type == DOUBLE
+    refuse_if(distinct or not is_known, f"median() of {value.type}")
     return Term(wrap(call("median", value.node)), DOUBLE)
 
 
 def _spread(name: str) -> Aggregate:
     def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
-        knows(node, "this")
         value, distinct = _argument(node, scope)
-        if distinct or not is_number(value.type):
-            raise NotOnSparkError(f"{name}() of {value.type}")
+        refuse_if(distinct or not is_number(value.type), f"{name}() of {value.type}")
         return Term(wrap(call(name, cast(value, DOUBLE))), DOUBLE)
 
     return handle
@@ -306,20 +283,16 @@ def _list(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     """Translate `list(x ORDER BY y)`: a sorted list of structs (y is null, y, x), of which x is kept."""
     knows(node, "this")
     # Without ORDER BY the order is that of the rows, which differs between engines and runs.
-    if not isinstance(node.this, exp.Order):
-        raise NotOnSparkError("list() without ORDER BY")
+    refuse_if(not isinstance(node.this, exp.Order), "list() without ORDER BY")
     knows(node.this, "this", "expressions")
-    if isinstance(node.this.this, exp.Distinct):
-        raise NotOnSparkError("list(DISTINCT)")
+    refuse_if(isinstance(node.this.this, exp.Distinct), "list(DISTINCT)")
     value = translate(node.this.this, scope)
-    if has_map(value.type) or value.type == pa.null():
-        raise NotOnSparkError(f"list() of {value.type}")
+    refuse_if(has_map(value.type) or value.type == pa.null(), f"list() of {value.type}")
     keys: list[exp.Expr] = []
     for place, item in enumerate(node.this.expressions):
         key = ordered(item, scope)
-        if key.args["desc"] or key.args["nulls_first"]:
-            raise NotOnSparkError("list() ORDER BY … DESC or NULLS FIRST")
-        keys += [text_of(f"n{place}"), exp.Paren(this=exp.Is(this=key.this, expression=exp.Null()))]
+        refuse_if(key.args["desc"] or key.args["nulls_first"], "list() ORDER BY … DESC or NULLS FIRST")
+        keys += [text_of(f"n{place}"), exp.Paren(this=is_null(key.this))]
         keys += [text_of(f"k{place}"), key.this.copy()]
     rows = wrap(call("collect_list", call("named_struct", *keys, text_of("v"), value.node)))
     row = exp.to_identifier("row")
@@ -340,9 +313,9 @@ _AGGREGATES: dict[type[exp.Expr], Aggregate] = {
     exp.CountIf: _count_if,
     exp.LogicalAnd: _logical("bool_and"),
     exp.LogicalOr: _logical("bool_or"),
-    exp.Max: _extreme("max"),
+    exp.Max: _extreme,
     exp.Median: _median,
-    exp.Min: _extreme("min"),
+    exp.Min: _extreme,
     exp.Stddev: _spread("stddev_samp"),
     exp.StddevPop: _spread("stddev_pop"),
     exp.StddevSamp: _spread("stddev_samp"),
@@ -353,11 +326,8 @@ _AGGREGATES: dict[type[exp.Expr], Aggregate] = {
     MergedCount: _merged_count,
 }
 _WINDOW_FUNCTIONS: dict[type[exp.Expr], Aggregate] = {
-    exp.DenseRank: _rank("dense_rank"),
-    exp.Lag: _neighbour("lag"),
-    exp.Lead: _neighbour("lead"),
-    exp.Rank: _rank("rank"),
-    exp.RowNumber: _rank("row_number"),
+    **dict.fromkeys((exp.DenseRank, exp.Rank, exp.RowNumber), _rank),
+    **dict.fromkeys((exp.Lag, exp.Lead), _neighbour),
 }
 
 

@@ -24,16 +24,21 @@ from service.query.engines.spark.expressions.terms import (
     as_floating,
     as_type,
     binary,
+    both,
     call,
     cast,
     if_else,
     instant_of,
+    is_null,
+    is_whole,
     knows,
     microseconds,
     number_literal,
     number_of,
+    only,
     only_if,
     parsed,
+    refuse_if,
     shown,
     text_of,
     translate,
@@ -48,6 +53,7 @@ from service.query.engines.spark.types import (
     is_integer,
     is_nanoseconds,
     is_number,
+    is_plain_instant,
     spark_name,
 )
 
@@ -57,22 +63,16 @@ _NUMBER_TEXT = "^-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]{1,3})?$"
 
 
 def _cast(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this", "to", "safe")
-    value, target = translate(node.this, scope), _cast_type(node.args["to"])
+    value, target = only(node, scope, "to", "safe"), _cast_type(node.args["to"])
     safe = isinstance(node, exp.TryCast)
     if value.type == target:
         return Term(value.node, target)
     if value.type == pa.null():
         return Term(as_type(value.node, target), target)
-    if (
-        value.text is not None
-        and not safe
-        and not pa.types.is_string(target)
-        and not pa.types.is_floating(target)
-    ):
-        return Term(parsed(value.text, target), target)
     if safe:
         return Term(_tried(value, target), target)
+    if value.text is not None and not (pa.types.is_string(target) or pa.types.is_floating(target)):
+        return Term(parsed(value.text, target), target)
     for source_test, target_test, convert in _CASTS:
         if source_test(value.type) and target_test(target):
             return Term(convert(value.node, value.type, target), target)
@@ -83,8 +83,7 @@ def _cast_type(node: exp.DataType) -> pa.DataType:
     if node.this is exp.DType.DECIMAL:
         digits = [int(item.name) for item in node.expressions] or [18, 3]  # DuckDB's DECIMAL without digits
         return decimal(digits[0], digits[1] if len(digits) > 1 else 0)
-    if node.expressions or node.this not in _CAST_TYPES:
-        raise NotOnSparkError(f"a cast to {node.sql('duckdb')}")
+    refuse_if(node.expressions or node.this not in _CAST_TYPES, f"a cast to {node.sql('duckdb')}")
     return _CAST_TYPES[node.this]
 
 
@@ -102,6 +101,7 @@ def _matching(text: exp.Expr, pattern: str, then: exp.Expr, otherwise: str) -> e
     return only_if(call("rlike", text.copy(), text_of(pattern)), then, otherwise)
 
 
+_FAR_YEAR = "a year outside 1 to 9999 as text"
 _Convert = Callable[[exp.Expr, pa.DataType, pa.DataType], exp.Expr]
 
 
@@ -109,12 +109,9 @@ def _plainly(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
     return as_type(node, target)
 
 
-def _decimal_to_integer(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
-    return as_type(call("round", node, number_of(0)), target)
-
-
-def _decimal_to_decimal(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
-    return as_type(call("round", node, number_of(target.scale)), target)
+def _rounded(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
+    digits = target.scale if pa.types.is_decimal(target) else 0
+    return as_type(call("round", node, number_of(digits)), target)
 
 
 def _text_to_number(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
@@ -124,30 +121,27 @@ def _text_to_number(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.
 
 # DuckDB writes years before 1 as `(BC)`, and Spark those after 9999 with a sign.
 def _date_to_text(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
-    known = exp.Between(
-        this=node.copy(), low=as_type(text_of("0001-01-01"), DATE), high=as_type(text_of("9999-12-31"), DATE)
+    first, last = (as_type(text_of(text), DATE) for text in ("0001-01-01", "9999-12-31"))
+    known = exp.Between(this=node.copy(), low=first, high=last)
+    return only_if(known, as_type(node, target), _FAR_YEAR)
+
+
+def _instant_to_text(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
+    first, end = (
+        as_type(text_of(text), TIMESTAMP) for text in ("0001-01-01 00:00:00", "9999-12-31 00:00:00")
     )
-    return only_if(known, as_type(node, target), "a year outside 1 to 9999 as text")
-
-
-def _instant_to_text(node: exp.Expr, source: pa.DataType, target: pa.DataType) -> exp.Expr:
     known = exp.And(
-        this=exp.GTE(this=node.copy(), expression=as_type(text_of("0001-01-01 00:00:00"), TIMESTAMP)),
-        expression=exp.LT(this=node.copy(), expression=as_type(text_of("9999-12-31 00:00:00"), TIMESTAMP)),
+        this=exp.GTE(this=node.copy(), expression=first), expression=exp.LT(this=node.copy(), expression=end)
     )
-    return only_if(known, as_type(node, target), "a year outside 1 to 9999 as text")
+    return only_if(known, as_type(node, target), _FAR_YEAR)
 
 
-def _from_nanoseconds(node: exp.Expr, source: pa.DataType, target: pa.DataType) -> exp.Expr:
+def _from_nanoseconds(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
     return as_type(microseconds(node), target)
 
 
 def _is_nanosecond_timestamp(kind: pa.DataType) -> bool:
     return is_nanoseconds(kind) and bool(pa.types.is_timestamp(kind))
-
-
-def _is_local_timestamp(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind)) and kind.tz is None and kind.unit != "ns"
 
 
 def _is_micros(kind: pa.DataType) -> bool:
@@ -170,17 +164,15 @@ _CASTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]
         pa.types.is_signed_integer,
         lambda node, _, target: as_type(call("rint", as_type(node, DOUBLE)), target),
     ),
-    (pa.types.is_decimal, is_integer, _decimal_to_integer),
     (pa.types.is_decimal, pa.types.is_floating, as_floating),
-    (pa.types.is_decimal, pa.types.is_decimal, _decimal_to_decimal),
+    (pa.types.is_decimal, is_number, _rounded),
     (pa.types.is_decimal, pa.types.is_string, _plainly),
     (pa.types.is_string, is_integer, _text_to_number),
     (pa.types.is_string, pa.types.is_float64, _text_to_number),
     (pa.types.is_date32, pa.types.is_string, _date_to_text),
-    (pa.types.is_date32, _is_micros, _plainly),
-    (_is_local_timestamp, pa.types.is_string, _instant_to_text),
-    (_is_local_timestamp, pa.types.is_date32, _plainly),
-    (_is_local_timestamp, _is_micros, _plainly),
+    (is_plain_instant, pa.types.is_string, _instant_to_text),
+    (is_plain_instant, pa.types.is_date32, _plainly),
+    (is_plain_instant, _is_micros, _plainly),
     (_is_nanosecond_timestamp, _is_micros, _from_nanoseconds),
     (_is_nanosecond_timestamp, pa.types.is_date32, _from_nanoseconds),
 )
@@ -208,56 +200,50 @@ def _neg(node: exp.Expr, scope: Scope) -> Term:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         return number_literal(node.this.name, "-")
     value = translate(node.this, scope)
-    if not is_number(value.type):
-        raise NotOnSparkError(f"-{value.type}")
+    refuse_if(not is_number(value.type), f"-{value.type}")
     return Term(exp.Neg(this=exp.Paren(this=value.node)), value.type)
 
 
-def _arithmetic(kind: type[exp.Binary]) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Term:
-        knows(node, "this", "expression")
-        left, right = _operand(node.this, scope), _operand(node.args["expression"], scope)
-        if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
-            return _moved(kind, left, right)
-        if pa.types.is_temporal(left.type) or pa.types.is_temporal(right.type):
-            return _dates(kind, left, right)
-        if not (is_number(left.type) and is_number(right.type)):
-            raise NotOnSparkError(f"{left.type} {node.key.upper()} {right.type}")
-        common = common_type(left, right)
-        if is_integer(common) or pa.types.is_floating(common):
-            made = binary(kind, cast(left, common), cast(right, common))
-            return Term(as_type(made, common) if common == HUGEINT else made, common)
-        return _decimals(kind, left, right)
-
-    return handle
+def _arithmetic(node: exp.Expr, scope: Scope) -> Term:
+    assert isinstance(node, exp.Binary)
+    kind = type(node)
+    if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
+        return _moved(node, scope)
+    left, right = both(node, scope)
+    if pa.types.is_temporal(left.type) or pa.types.is_temporal(right.type):
+        return _dates(kind, left, right)
+    _check_operands(node, left, right, is_known=is_number(left.type) and is_number(right.type))
+    common = common_type(left, right)
+    if is_integer(common) or pa.types.is_floating(common):
+        made = binary(kind, cast(left, common), cast(right, common))
+        return Term(as_type(made, common) if common == HUGEINT else made, common)
+    return _decimals(kind, left, right)
 
 
-def _operand(node: exp.Expr, scope: Scope) -> Term | exp.Interval:
-    return _interval(node) if isinstance(node, exp.Interval) else translate(node, scope)
+def _check_operands(node: exp.Expr, left: Term, right: Term, *, is_known: bool) -> None:
+    refuse_if(not is_known, f"{left.type} {node.key.upper()} {right.type}")
 
 
 def _interval(node: exp.Interval) -> exp.Interval:
-    unit = node.args.get("unit")
-    number = node.this
+    unit, number = node.args.get("unit"), node.this
     if not isinstance(unit, exp.Var) or not isinstance(number, exp.Literal):
         raise NotOnSparkError("an INTERVAL that is not a number and a unit")
     name = unit.name.upper().removesuffix("S")
-    if name not in _INTERVALS or not re.fullmatch(r"-?\d{1,9}", number.name):
-        raise NotOnSparkError(f"INTERVAL {number.name} {name}")
+    is_known = name in _INTERVALS and re.fullmatch(r"-?\d{1,9}", number.name)
+    refuse_if(not is_known, f"INTERVAL {number.name} {name}")
     return exp.Interval(this=text_of(number.name), unit=exp.var(name))
 
 
-def _moved(kind: type[exp.Binary], left: Term | exp.Interval, right: Term | exp.Interval) -> Term:
+def _moved(node: exp.Binary, scope: Scope) -> Term:
     """Translate a date or timestamp plus or minus an interval."""
-    if isinstance(left, exp.Interval):
-        left, right = right, left
-        if kind is not exp.Add:
-            raise NotOnSparkError("INTERVAL - anything")
-    if isinstance(left, exp.Interval) or not isinstance(right, exp.Interval):
-        raise NotOnSparkError("INTERVAL beside INTERVAL")
-    if kind not in (exp.Add, exp.Sub):
-        raise NotOnSparkError(f"{kind.key.upper()} of INTERVAL")
-    return Term(binary(kind, instant_of(left), right), TIMESTAMP)
+    knows(node, "this", "expression")
+    kind, moved, by = type(node), node.this, node.expression
+    if isinstance(moved, exp.Interval):
+        moved, by = by, moved
+        refuse_if(kind is not exp.Add, "INTERVAL - anything")
+    refuse_if(isinstance(moved, exp.Interval), "INTERVAL beside INTERVAL")
+    refuse_if(kind not in (exp.Add, exp.Sub), f"{kind.key.upper()} of INTERVAL")
+    return Term(binary(kind, instant_of(translate(moved, scope)), _interval(by)), TIMESTAMP)
 
 
 def _dates(kind: type[exp.Binary], left: Term, right: Term) -> Term:
@@ -276,36 +262,28 @@ def _decimals(kind: type[exp.Binary], left: Term, right: Term) -> Term:
         decimal(first + second + 1, scale + other)  # Spark's product has a digit more, which must fit, too
     else:
         result = decimal(max(first - scale, second - other) + max(scale, other) + 1, max(scale, other))
-    operands = (
-        as_type(typed.node, decimal(*digits))
-        for typed, digits in ((left, (first, scale)), (right, (second, other)))
-    )
+    operands = (as_type(typed.node, decimal(*digits_of(typed.type))) for typed in (left, right))
     return Term(as_type(binary(kind, *operands), result), result)
 
 
 def _division(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this", "expression", "typed", "safe")
-    left, right = translate(node.this, scope), translate(node.args["expression"], scope)
-    if not (is_number(left.type) and is_number(right.type)):
-        raise NotOnSparkError(f"{left.type} / {right.type}")
-    common = (
-        common_type(left, right)
-        if pa.types.is_floating(left.type) or pa.types.is_floating(right.type)
-        else DOUBLE
-    )
+    left, right = both(node, scope, "typed", "safe")
+    refuse_if(not (is_number(left.type) and is_number(right.type)), f"{left.type} / {right.type}")
+    has_floating = pa.types.is_floating(left.type) or pa.types.is_floating(right.type)
+    common = common_type(left, right) if has_floating else DOUBLE
     return Term(_divided(cast(left, common), cast(right, common), common, right), common)
 
 
-def _divided(left: exp.Expr, right: exp.Expr, kind: pa.DataType, divisor: Term | None = None) -> exp.Expr:
+def _divided(left: exp.Expr, right: exp.Expr, kind: pa.DataType, divisor: Term) -> exp.Expr:
     """Return a division by the rules of IEEE 754: by zero it is ±infinity or NaN. Spark raises an error by zero."""
     quotient = binary(exp.Div, left, right)
     if kind != DOUBLE:
         quotient = as_type(binary(exp.Div, as_type(left, DOUBLE), as_type(right, DOUBLE)), kind)
-    if divisor is not None and divisor.integer:  # a literal that is not zero
+    if divisor.integer:  # a literal that is not zero
         return quotient
     zero = exp.EQ(this=right.copy(), expression=as_type(number_of(0), kind))
     infinity = as_type(text_of("Infinity"), kind)
-    if divisor is None or pa.types.is_floating(divisor.type):
+    if pa.types.is_floating(divisor.type):
         # -0.0 = 0.0, so only its text shows the sign.
         negative = exp.EQ(this=as_type(right.copy(), TEXT), expression=text_of("-0.0"))
         infinity = if_else(negative, as_type(text_of("-Infinity"), kind), infinity)
@@ -313,33 +291,24 @@ def _divided(left: exp.Expr, right: exp.Expr, kind: pa.DataType, divisor: Term |
     return if_else(zero, binary(exp.Mul, left.copy(), infinity), quotient)
 
 
-def _whole(kind: type[exp.Binary]) -> Handler:
-    """Return a handler for `//` or `%` of integers; by zero both engines raise an error."""
-
-    def handle(node: exp.Expr, scope: Scope) -> Term:
-        knows(node, "this", "expression")
-        left, right = translate(node.this, scope), translate(node.args["expression"], scope)
-        common = common_type(left, right)
-        if not is_integer(common) or (kind is exp.IntDiv and common == HUGEINT):
-            raise NotOnSparkError(f"{left.type} {node.key.upper()} {right.type}")
-        made = binary(kind, cast(left, common), cast(right, common))
-        if kind is exp.IntDiv:
-            made = call("div", cast(left, common), cast(right, common))
-        return Term(as_type(made, common), common)
-
-    return handle
+def _whole(node: exp.Expr, scope: Scope) -> Term:
+    """Translate `//` or `%` of integers; by zero both engines raise an error."""
+    left, right = both(node, scope)
+    common = common_type(left, right)
+    is_division = isinstance(node, exp.IntDiv)
+    is_known = is_integer(common) and not (is_division and common == HUGEINT)
+    _check_operands(node, left, right, is_known=is_known)
+    operands = cast(left, common), cast(right, common)
+    made = call("div", *operands) if is_division else binary(exp.Mod, *operands)
+    return Term(as_type(made, common), common)
 
 
-def _bits(kind: type[exp.Binary]) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Term:
-        knows(node, "this", "expression")
-        left, right = translate(node.this, scope), translate(node.args["expression"], scope)
-        common = common_type(left, right)
-        if not pa.types.is_signed_integer(common):
-            raise NotOnSparkError(f"{left.type} {node.key.upper()} {right.type}")
-        return Term(binary(kind, cast(left, common), cast(right, common)), common)
-
-    return handle
+def _bits(node: exp.Expr, scope: Scope) -> Term:
+    assert isinstance(node, exp.Binary)
+    left, right = both(node, scope)
+    common = common_type(left, right)
+    _check_operands(node, left, right, is_known=pa.types.is_signed_integer(common))
+    return Term(binary(type(node), cast(left, common), cast(right, common)), common)
 
 
 def _abs(node: exp.Expr, scope: Scope) -> Term:
@@ -354,39 +323,28 @@ def _sign(node: exp.Expr, scope: Scope) -> Term:
 
 def _isnan(node: exp.Expr, scope: Scope) -> Term:
     value = _numeric(node, scope)
-    if not pa.types.is_floating(value.type):
-        raise NotOnSparkError(f"isnan() of {value.type}")
+    refuse_if(not pa.types.is_floating(value.type), f"isnan() of {value.type}")
     # Spark's isnan(NULL) is false.
-    return Term(
-        if_else(exp.Is(this=value.node, expression=exp.Null()), exp.Null(), call("isnan", value.node.copy())),
-        BOOLEAN,
-    )
+    return Term(if_else(is_null(value.node), exp.Null(), call("isnan", value.node.copy())), BOOLEAN)
 
 
 def _numeric(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this")
-    value = translate(node.this, scope)
-    if not is_number(value.type):
-        raise NotOnSparkError(f"{shown(node)} of {value.type}")
+    value = only(node, scope)
+    refuse_if(not is_number(value.type), f"{shown(node)} of {value.type}")
     return Term(value.node, value.type)
 
 
 def _round(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this", "decimals")
-    value, places = translate(node.this, scope), node.args.get("decimals")
-    digits = 0
-    if places is not None:
-        if not (isinstance(places, exp.Literal) and places.is_int):
-            raise NotOnSparkError("round() to anything but a number of digits")
-        digits = int(places.name)
+    value, places = only(node, scope, "decimals"), node.args.get("decimals")
+    refuse_if(places is not None and not is_whole(places), "round() to anything but a number of digits")
+    digits = int(places.name) if places is not None else 0
     if is_integer(value.type):
         return Term(value.node, value.type)
     if pa.types.is_decimal(value.type):
         precision, scale = digits_of(value.type)
         result = decimal(precision, min(digits, scale))
         return Term(as_type(call("round", value.node, number_of(min(digits, scale))), result), result)
-    if value.type != DOUBLE or digits > 15:
-        raise NotOnSparkError(f"round() of {value.type} to {digits} digits")
+    refuse_if(value.type != DOUBLE or digits > 15, f"round() of {value.type} to {digits} digits")
     if places is None:
         return Term(_signed(call("round", value.node), value.node), DOUBLE)
     factor = as_type(text_of(f"1e{digits}"), DOUBLE)
@@ -401,43 +359,32 @@ def _signed(rounded: exp.Expr, value: exp.Expr) -> exp.Expr:
     return if_else(is_zero, binary(exp.Mul, call("signum", value.copy()), zero.copy()), rounded)
 
 
-def _whole_number(name: str) -> Handler:
-    """Return a handler for `ceil` or `floor`: Spark's return BIGINTs, so large DOUBLEs need a case of their own."""
-
-    def handle(node: exp.Expr, scope: Scope) -> Term:
-        value = _numeric(node, scope)
-        if is_integer(value.type):
-            return Term(cast(value, DOUBLE), DOUBLE)
-        if pa.types.is_decimal(value.type):
-            result = decimal(value.type.precision, 0)
-            return Term(as_type(call(name, value.node), result), result)
-        if value.type != DOUBLE:
-            raise NotOnSparkError(f"{name}() of {value.type}")
-        # From 2**52 on, every DOUBLE is a whole number.
-        small = exp.LT(this=call("abs", value.node), expression=as_type(text_of("4503599627370496"), DOUBLE))
-        rounded = _signed(as_type(call(name, value.node.copy()), DOUBLE), value.node)
-        return Term(if_else(small, rounded, value.node.copy()), DOUBLE)
-
-    return handle
+def _whole_number(node: exp.Expr, scope: Scope) -> Term:
+    """Translate `ceil` or `floor`: Spark's return BIGINTs, so large DOUBLEs need a case of their own."""
+    value, name = _numeric(node, scope), node.key
+    if is_integer(value.type):
+        return Term(cast(value, DOUBLE), DOUBLE)
+    if pa.types.is_decimal(value.type):
+        result = decimal(value.type.precision, 0)
+        return Term(as_type(call(name, value.node), result), result)
+    refuse_if(value.type != DOUBLE, f"{name}() of {value.type}")
+    # From 2**52 on, every DOUBLE is a whole number.
+    small = exp.LT(this=call("abs", value.node), expression=as_type(text_of("4503599627370496"), DOUBLE))
+    rounded = _signed(as_type(call(name, value.node.copy()), DOUBLE), value.node)
+    return Term(if_else(small, rounded, value.node.copy()), DOUBLE)
 
 
 HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Abs: _abs,
-    exp.Add: _arithmetic(exp.Add),
-    exp.BitwiseAnd: _bits(exp.BitwiseAnd),
-    exp.BitwiseOr: _bits(exp.BitwiseOr),
-    exp.Cast: _cast,
-    exp.Ceil: _whole_number("ceil"),
+    **dict.fromkeys((exp.Add, exp.Mul, exp.Sub), _arithmetic),
+    **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr), _bits),
+    **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
+    **dict.fromkeys((exp.Ceil, exp.Floor), _whole_number),
+    **dict.fromkeys((exp.IntDiv, exp.Mod), _whole),
     exp.Div: _division,
-    exp.Floor: _whole_number("floor"),
-    exp.IntDiv: _whole(exp.IntDiv),
     exp.IsNan: _isnan,
-    exp.Mod: _whole(exp.Mod),
-    exp.Mul: _arithmetic(exp.Mul),
     exp.Neg: _neg,
     exp.Round: _round,
     exp.Sign: _sign,
     exp.Sqrt: lambda node, scope: Term(call("sqrt", cast(_numeric(node, scope), DOUBLE)), DOUBLE),
-    exp.Sub: _arithmetic(exp.Sub),
-    exp.TryCast: _cast,
 }

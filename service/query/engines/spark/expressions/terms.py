@@ -29,14 +29,9 @@ from service.query.engines.spark.types import (
     spark_name,
 )
 
-DOUBLE, BIGINT, INTEGER, TEXT, BOOLEAN, DATE = (
-    pa.float64(),
-    pa.int64(),
-    pa.int32(),
-    pa.string(),
-    pa.bool_(),
-    pa.date32(),
-)
+DOUBLE, BIGINT, INTEGER = pa.float64(), pa.int64(), pa.int32()
+TEXT, BOOLEAN, DATE = pa.string(), pa.bool_(), pa.date32()
+ZONED = pa.timestamp("us", tz="UTC")
 DUCKDB = Dialect.get_or_raise("duckdb")
 _DATE_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)?")
@@ -113,8 +108,7 @@ def cast(typed: Term, target: pa.DataType) -> exp.Expr:
         return microseconds(typed.node)
     if is_nanoseconds(target) and pa.types.is_timestamp(typed.type) and pa.types.is_timestamp(target):
         return _nanoseconds(typed.node)
-    if typed.type != pa.null() and is_nanoseconds(target):
-        raise NotOnSparkError(f"{typed.type} beside {target}")
+    refuse_if(typed.type != pa.null() and is_nanoseconds(target), f"{typed.type} beside {target}")
     if pa.types.is_floating(target):
         return as_floating(typed.node, typed.type, target)
     return as_type(typed.node, target)
@@ -140,8 +134,7 @@ def as_floating(node: exp.Expr, source: pa.DataType, target: pa.DataType) -> exp
     """
     if not (pa.types.is_decimal(source) and source.scale == 0 and source.precision > _DIGITS_IN_64_BITS):
         return as_type(node, target)
-    if target != DOUBLE:
-        raise NotOnSparkError(f"{source} as {target}")
+    refuse_if(target != DOUBLE, f"{source} as {target}")
     wide = as_type(node, HUGEINT)
     return _DOUBLE_OF_128_BITS.transform(lambda part: wide.copy() if part == _WIDE else part)
 
@@ -155,6 +148,36 @@ def knows(node: exp.Expr, *arguments: str) -> None:
     for name, value in node.args.items():
         if name not in arguments and value not in (None, False, []):
             raise NotOnSparkError(f"{shown(node)} with {name.replace('_', ' ').upper()}")
+
+
+def only(node: exp.Expr, scope: Scope, *others: str) -> Term:
+    """Translate the argument of a node that has one, beside others that its handler translates."""
+    knows(node, "this", *others)
+    return translate(node.this, scope)
+
+
+def both(node: exp.Expr, scope: Scope, *others: str) -> tuple[Term, Term]:
+    """Translate the two sides of a node, which has no arguments but these and others that its handler translates."""
+    return only(node, scope, "expression", *others), translate(node.args["expression"], scope)
+
+
+def is_whole(node: exp.Expr | None) -> bool:
+    """Return whether a node is a literal integer."""
+    return isinstance(node, exp.Literal) and node.is_int
+
+
+def refuse_if(condition: object, what: str) -> None:
+    """Refuse an expression that Spark cannot answer as DuckDB does.
+
+    Args:
+        condition: true if it cannot.
+        what: the expression, for people.
+
+    Raises:
+        NotOnSparkError: the condition is true.
+    """
+    if condition:
+        raise NotOnSparkError(what)
 
 
 def shown(node: exp.Expr) -> str:
@@ -181,11 +204,21 @@ def if_else(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Exp
     return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
 
 
+def is_null(node: exp.Expr) -> exp.Expr:
+    """Return a condition that is true for NULL."""
+    return exp.Is(this=node, expression=exp.Null())
+
+
+def negation(condition: exp.Expr) -> exp.Expr:
+    """Return the opposite of a condition."""
+    return exp.Not(this=exp.Paren(this=condition))
+
+
 def only_if(condition: exp.Expr, then: exp.Expr, otherwise: str) -> exp.Expr:
     """Return `then`, or an error where the condition is false. A condition that is NULL is no error."""
     # `errors.py` knows this text again, and makes a NotOnSparkError of it.
     error = call("raise_error", text_of(f"{otherwise} is not answered by Spark as by DuckDB"))
-    return exp.Case(ifs=[exp.If(this=exp.Not(this=exp.Paren(this=condition)), true=error)], default=then)
+    return if_else(negation(condition), error, then)
 
 
 def binary(kind: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
@@ -225,8 +258,12 @@ def thousandths(number: exp.Expr) -> exp.Expr:
 
 def _nanoseconds(instant: exp.Expr) -> exp.Expr:
     """Return a TIMESTAMP_NTZ as the BIGINT that stands for a timestamp[ns]; Spark raises an error beyond its range."""
-    micros = call("unix_micros", as_type(instant, pa.timestamp("us", tz="UTC")))
-    return binary(exp.Mul, micros, as_type(number_of(1000), BIGINT))
+    return binary(exp.Mul, unix_micros(instant), as_type(number_of(1000), BIGINT))
+
+
+def unix_micros(instant: exp.Expr) -> exp.Expr:
+    """Return the microseconds of a TIMESTAMP_NTZ: Spark's functions of the epoch take a zone, and that of the session is UTC."""
+    return call("unix_micros", as_type(instant, ZONED))
 
 
 def instant_of(typed: Term) -> exp.Expr:
@@ -247,21 +284,17 @@ def _column(node: exp.Expr, scope: Scope) -> Term:
 
 
 def _dot(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this", "expression")
-    return _field(translate(node.this, scope), node.args["expression"].name)
+    return _field(only(node, scope, "expression"), node.args["expression"].name)
 
 
 def _struct_extract(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this", "expression")
     name = node.args["expression"]
-    if not name.is_string:
-        raise NotOnSparkError("struct_extract() of anything but a name")
-    return _field(translate(node.this, scope), name.name)
+    refuse_if(not name.is_string, "struct_extract() of anything but a name")
+    return _field(only(node, scope, "expression"), name.name)
 
 
 def _field(whole: Term, name: str) -> Term:
-    if not pa.types.is_struct(whole.type):
-        raise NotOnSparkError(f"a field of {whole.type}")
+    refuse_if(not pa.types.is_struct(whole.type), f"a field of {whole.type}")
     for part in whole.type:
         if part.name.casefold() == name.casefold():
             return Term(
@@ -272,34 +305,33 @@ def _field(whole: Term, name: str) -> Term:
 
 
 def _bracket(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this", "expressions")
-    whole = translate(node.this, scope)
+    whole = only(node, scope, "expressions")
     # sqlglot's parser makes indexes count from 0; this undoes it, as sqlglot's generator for DuckDB does.
     (index,) = exp.apply_index_offset(node.this, node.expressions, DUCKDB.INDEX_OFFSET, dialect=DUCKDB)
-    if isinstance(index, exp.Slice):
-        raise NotOnSparkError("a slice of a list")
+    refuse_if(isinstance(index, exp.Slice), "a slice of a list")
     if pa.types.is_struct(whole.type) and index.is_string:
         return _field(whole, index.name)
     if pa.types.is_map(whole.type):
-        key = cast(same_kind(translate(index, scope), whole.type.key_type), whole.type.key_type)
+        key = same_kind(translate(index, scope), whole.type.key_type)
         return Term(call("try_element_at", whole.node, key), whole.type.item_type)
     place = translate(index, scope)
-    if not pa.types.is_list(whole.type) or not is_integer(place.type):
-        raise NotOnSparkError(f"an element of {whole.type} by {place.type}")
+    refuse_if(
+        not pa.types.is_list(whole.type) or not is_integer(place.type),
+        f"an element of {whole.type} by {place.type}",
+    )
     # `list[0]` is NULL on DuckDB; for Spark, 0 is an error also in `try_element_at`.
     number = call("nullif", as_type(place.node, INTEGER), number_of(0))
     return Term(call("try_element_at", whole.node, number), whole.type.value_type)
 
 
-def same_kind(typed: Term, target: pa.DataType) -> Term:
-    """Return a value that becomes this type beside another one.
+def same_kind(typed: Term, target: pa.DataType) -> exp.Expr:
+    """Return a value cast to a type that it takes beside a value of this type.
 
     Raises:
         NotOnSparkError: the common type is another.
     """
-    if common_type(typed, Term(exp.Null(), target)) != target:
-        raise NotOnSparkError(f"{typed.type} beside {target}")
-    return typed
+    refuse_if(common_type(typed, Term(exp.Null(), target)) != target, f"{typed.type} beside {target}")
+    return cast(typed, target)
 
 
 def _literal(node: exp.Expr, _: Scope) -> Term:
@@ -324,17 +356,13 @@ def number_literal(digits: str, sign: str) -> Term:
     return Term(as_type(text_of(sign + digits), DOUBLE), DOUBLE)
 
 
-def _boolean(node: exp.Expr, _: Scope) -> Term:
-    return Term(exp.Boolean(this=node.this), BOOLEAN)
-
-
 def _paren(node: exp.Expr, scope: Scope) -> Term:
     inner = translate(node.this, scope)
     return Term(exp.Paren(this=inner.node), inner.type, inner.integer, inner.text)
 
 
 HANDLERS: dict[type[exp.Expr], Handler] = {
-    exp.Boolean: _boolean,
+    exp.Boolean: lambda node, _: Term(exp.Boolean(this=node.this), BOOLEAN),
     exp.Bracket: _bracket,
     exp.Column: _column,
     exp.Dot: _dot,

@@ -19,22 +19,30 @@ from service.query.engines.spark.expressions.terms import (
     DATE,
     DOUBLE,
     TEXT,
+    ZONED,
     Handler,
     Scope,
     as_type,
     binary,
+    both,
     call,
     cast,
     if_else,
     instant_of,
+    is_null,
+    is_whole,
     knows,
+    negation,
     number_of,
+    only,
     only_if,
+    refuse_if,
     same_kind,
     shown,
     text_of,
     thousandths,
     translate,
+    unix_micros,
 )
 from service.query.engines.spark.types import (
     TIMESTAMP,
@@ -52,35 +60,32 @@ _PLAIN = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types
 
 
 def _trino_date_trunc(node: exp.Expr, scope: Scope) -> Term:
-    unit, value = _two(node)
-    kind = _type_of(value, scope)
-    if not isinstance(unit, exp.Literal):
-        raise NotOnSparkError(shown(node))
+    unit, value = _arguments(node, 2)
+    kind = translate(value, scope).type
+    refuse_if(not isinstance(unit, exp.Literal), shown(node))
     # sqlglot annotates no argument of this class.
     plain = exp.DateTrunc(this=value.copy(), unit=exp.var(unit.name.upper()))  # type: ignore[no-untyped-call]
     return _of_dates(plain, unit.name, kind, scope)
 
 
 def _plus(node: exp.Expr, scope: Scope) -> Term:
-    value, interval = _two(node)
+    value, interval = _arguments(node, 2)
     written = interval.this if isinstance(interval, exp.Neg) else interval
     while isinstance(written, exp.Paren):
         written = written.this
     if not isinstance(written, exp.Interval) or written.args.get("unit") is None:
         raise NotOnSparkError(shown(node))
+    unit = written.args["unit"]
     made = exp.Sub if isinstance(interval, exp.Neg) else exp.Add
-    kind = _type_of(value, scope)
-    return _of_dates(
-        made(this=value.copy(), expression=written.copy()), written.args["unit"].name, kind, scope
-    )
+    kind = translate(value, scope).type
+    return _of_dates(made(this=value.copy(), expression=written.copy()), unit.name, kind, scope)
 
 
 def _of_dates(plain: exp.Expr, unit: str, kind: pa.DataType, scope: Scope) -> Term:
     """Return a plain expression of dates, in the type of its argument."""
     if kind == TIMESTAMP:
         return translate(plain, scope)
-    if kind != DATE or unit.upper() not in _UNITS_OF_DATES:
-        raise NotOnSparkError(f"{unit} of {kind}")
+    refuse_if(kind != DATE or unit.upper() not in _UNITS_OF_DATES, f"{unit} of {kind}")
     return Term(as_type(translate(plain, scope).node, DATE), DATE)
 
 
@@ -93,25 +98,17 @@ def _cast(target: str, *known: int) -> Handler:
     """
 
     def handle(node: exp.Expr, scope: Scope) -> Term:
-        if len(node.expressions) != 1:
-            raise NotOnSparkError(shown(node))
-        kind = _type_of(node.expressions[0], scope)
-        if not any(_PLAIN[number](kind) for number in known):
-            raise NotOnSparkError(f"this cast of {kind}")
-        return translate(exp.cast(node.expressions[0].copy(), target), scope)
+        (value,) = _arguments(node, 1)
+        kind = translate(value, scope).type
+        refuse_if(not any(_PLAIN[number](kind) for number in known), f"this cast of {kind}")
+        return translate(exp.cast(value.copy(), target), scope)
 
     return handle
 
 
-def _two(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
-    if len(node.expressions) != 2:
-        raise NotOnSparkError(shown(node))
-    first, second = node.expressions
-    return first, second
-
-
-def _type_of(node: exp.Expr, scope: Scope) -> pa.DataType:
-    return translate(node, scope).type
+def _arguments(node: exp.Expr, count: int) -> list[exp.Expr]:
+    refuse_if(len(node.expressions) != count, shown(node))
+    return node.expressions
 
 
 _INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER", 64: "BIGINT"}
@@ -129,8 +126,10 @@ MACROS: dict[str, Handler] = {
 
 
 # Letters that Java's toLowerCase and toUpperCase change into several, or into another one at the end of a word.
-_ODD_LOWER = "[\\u0130\\u03A3]"
-_ODD_UPPER = "[\\u00DF\\u0149\\u01F0\\u0345\\u0390\\u03B0\\u0587\\u1E96-\\u1E9E\\u1F50-\\u1F57\\u1F80-\\u1FFC\\uFB00-\\uFB17]"
+_ODD_LETTERS = {
+    "lower": "[\\u0130\\u03A3]",
+    "upper": "[\\u00DF\\u0149\\u01F0\\u0345\\u0390\\u03B0\\u0587\\u1E96-\\u1E9E\\u1F50-\\u1F57\\u1F80-\\u1FFC\\uFB00-\\uFB17]",
+}
 
 
 def _texts(node: exp.Expr, scope: Scope, *names: str) -> list[exp.Expr]:
@@ -140,8 +139,7 @@ def _texts(node: exp.Expr, scope: Scope, *names: str) -> list[exp.Expr]:
 
 def _plain_text(node: exp.Expr, scope: Scope) -> exp.Expr:
     typed = translate(node, scope)
-    if typed.type not in (TEXT, pa.null()):
-        raise NotOnSparkError(f"a text function of {typed.type}")
+    refuse_if(typed.type not in (TEXT, pa.null()), f"a text function of {typed.type}")
     return typed.node
 
 
@@ -155,28 +153,22 @@ def _text_call(name: str, result: pa.DataType, *arguments: str) -> Handler:
     return handle
 
 
-def _changed_case(name: str, odd: str) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Term:
-        (text,) = _texts(node, scope, "this")
-        plain = exp.Not(this=exp.Paren(this=call("rlike", text.copy(), text_of(odd))))
-        return Term(only_if(plain, call(name, text), f"{name}() of letters that change into several"), TEXT)
-
-    return handle
+def _changed_case(node: exp.Expr, scope: Scope) -> Term:
+    (text,), name = _texts(node, scope, "this"), node.key
+    plain = negation(call("rlike", text.copy(), text_of(_ODD_LETTERS[name])))
+    return Term(only_if(plain, call(name, text), f"{name}() of letters that change into several"), TEXT)
 
 
 def _length(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this")
-    value = translate(node.this, scope)
+    value = only(node, scope)
     if value.type == TEXT:
         return Term(as_type(call("char_length", value.node), BIGINT), BIGINT)
     return _size(node, scope)
 
 
 def _size(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this")
-    value = translate(node.this, scope)
-    if not pa.types.is_list(value.type):
-        raise NotOnSparkError(f"{shown(node)} of {value.type}")
+    value = only(node, scope)
+    refuse_if(not pa.types.is_list(value.type), f"{shown(node)} of {value.type}")
     return Term(as_type(call("size", value.node), BIGINT), BIGINT)
 
 
@@ -186,30 +178,23 @@ def _substring(node: exp.Expr, scope: Scope) -> Term:
     numbers = []
     for name, least in (("start", 1), ("length", 0)):
         number = node.args.get(name)
-        if number is None:
-            continue
-        if not (isinstance(number, exp.Literal) and number.is_int and int(number.name) >= least):
-            raise NotOnSparkError(f"substring() with a {name} that is not a number from {least} on")
-        numbers.append(number.copy())
+        if number is not None:
+            is_known = is_whole(number) and int(number.name) >= least
+            refuse_if(not is_known, f"substring() with a {name} that is not a number from {least} on")
+            numbers.append(number.copy())
     return Term(call("substring", text, *numbers), TEXT)
 
 
-def _end_of_text(name: str) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Term:
-        knows(node, "this", "expression")
-        number = node.args["expression"]
-        if not (isinstance(number, exp.Literal) and number.is_int):
-            raise NotOnSparkError(f"{name}() by anything but a number")
-        return Term(call(name, _plain_text(node.this, scope), number.copy()), TEXT)
-
-    return handle
+def _end_of_text(node: exp.Expr, scope: Scope) -> Term:
+    knows(node, "this", "expression")
+    number = node.args["expression"]
+    refuse_if(not is_whole(number), f"{node.key}() by anything but a number")
+    return Term(call(node.key, _plain_text(node.this, scope), number.copy()), TEXT)
 
 
 def _joined(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this", "expression", "safe")
-    left, right = translate(node.this, scope), translate(node.args["expression"], scope)
-    if left.type != TEXT or right.type != TEXT:
-        raise NotOnSparkError(f"{left.type} || {right.type}")
+    left, right = both(node, scope, "safe")
+    refuse_if(left.type != TEXT or right.type != TEXT, f"{left.type} || {right.type}")
     return Term(exp.Paren(this=exp.DPipe(this=left.node, expression=right.node, safe=True)), TEXT)
 
 
@@ -222,8 +207,7 @@ def _concat(node: exp.Expr, scope: Scope) -> Term:
 def _concat_ws(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "expressions", "safe", "coalesce")
     separator, *parts = (translate(part, scope) for part in node.expressions)
-    if separator.text is None:
-        raise NotOnSparkError("concat_ws() with a separator that is not a literal")
+    refuse_if(separator.text is None, "concat_ws() with a separator that is not a literal")
     return Term(call("concat_ws", separator.node, *map(_shown_text, parts)), TEXT)
 
 
@@ -231,33 +215,26 @@ def _shown_text(part: Term) -> exp.Expr:
     if part.type == TEXT:
         return part.node
     # Other types look different as texts.
-    if is_integer(part.type) or part.type == pa.null():
-        return as_type(part.node, TEXT)
-    raise NotOnSparkError(f"concat() of {part.type}")
+    refuse_if(not is_integer(part.type) and part.type != pa.null(), f"concat() of {part.type}")
+    return as_type(part.node, TEXT)
 
 
 def _like(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression", "negate")
     text, pattern = _plain_text(node.this, scope), node.args["expression"]
     # DuckDB's LIKE has no escape character; Spark's has the backslash.
-    if not isinstance(pattern, exp.Literal) or "\\" in pattern.name:
-        raise NotOnSparkError("LIKE with a pattern that is no plain literal")
+    is_plain = isinstance(pattern, exp.Literal) and "\\" not in pattern.name
+    refuse_if(not is_plain, "LIKE with a pattern that is no plain literal")
     return negated(node, exp.Like(this=text, expression=pattern.copy()))
 
 
-def _digest(name: str) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Term:
-        knows(node, "this", "length")
-        size = node.args.get("length")
-        more = [size.copy()] if size is not None else []
-        if more and size is not None and size.name != "256":
-            raise NotOnSparkError(f"{shown(node)} of {size.name} bits")
-        value = translate(node.this, scope)
-        if value.type not in (TEXT, pa.binary()):
-            raise NotOnSparkError(f"{shown(node)} of {value.type}")
-        return Term(call(name, as_type(value.node, pa.binary()), *more), TEXT)
-
-    return handle
+def _digest(node: exp.Expr, scope: Scope) -> Term:
+    sizes = [size for size in [node.args.get("length")] if size is not None]
+    for size in sizes:
+        refuse_if(size.name != "256", f"{shown(node)} of {size.name} bits")
+    value = only(node, scope, "length")
+    refuse_if(value.type not in (TEXT, pa.binary()), f"{shown(node)} of {value.type}")
+    return Term(call(node.key, as_type(value.node, pa.binary()), *(size.copy() for size in sizes)), TEXT)
 
 
 _TRUNCATED_TO = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
@@ -296,61 +273,42 @@ def _extract(node: exp.Expr, scope: Scope) -> Term:
     value = translate(node.args["expression"], scope)
     if unit == "EPOCH":
         return _epoch_of(value)
-    if unit not in _PARTS:
-        raise NotOnSparkError(f"extract({unit})")
+    refuse_if(unit not in _PARTS, f"extract({unit})")
     return Term(_PARTS[unit](instant_of(value)), BIGINT)
 
 
 def _part_call(unit: str) -> Handler:
     def handle(node: exp.Expr, scope: Scope) -> Term:
-        knows(node, "this")
-        return Term(_PARTS[unit](instant_of(translate(node.this, scope))), BIGINT)
+        return Term(_PARTS[unit](instant_of(only(node, scope))), BIGINT)
 
     return handle
 
 
-def _epoch(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this")
-    return _epoch_of(translate(node.this, scope))
-
-
 def _epoch_of(value: Term) -> Term:
-    # Spark's own functions of the epoch take timestamps with a zone; the session's zone is UTC.
-    micros = call("unix_micros", as_type(instant_of(value), pa.timestamp("us", tz="UTC")))
+    micros = unix_micros(instant_of(value))
     return Term(binary(exp.Div, as_type(micros, DOUBLE), as_type(text_of("1e6"), DOUBLE)), DOUBLE)
 
 
 def _epoch_ms(node: exp.Expr, scope: Scope) -> Term:
     """Translate `epoch_ms(timestamp)`, which sqlglot parses as the function that makes a timestamp of a number."""
-    knows(node, "this", "scale")
-    value, scale = translate(node.this, scope), node.args.get("scale")
-    if (
-        scale is None
-        or scale.name != "3"
-        or not pa.types.is_timestamp(value.type)
-        or is_nanoseconds(value.type)
-    ):
-        raise NotOnSparkError("this conversion of an epoch")
-    micros = call("unix_micros", as_type(instant_of(value), pa.timestamp("us", tz="UTC")))
-    return Term(thousandths(micros), BIGINT)
+    value, scale = only(node, scope, "scale"), node.args.get("scale")
+    is_known = scale is not None and scale.name == "3" and pa.types.is_timestamp(value.type)
+    refuse_if(not is_known or is_nanoseconds(value.type), "this conversion of an epoch")
+    return Term(thousandths(unix_micros(instant_of(value))), BIGINT)
 
 
 def _date_trunc(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this", "unit")
     unit = node.args["unit"].name.upper()
-    if unit not in _TRUNCATED_TO:
-        raise NotOnSparkError(f"date_trunc({unit})")
-    instant = as_type(instant_of(translate(node.this, scope)), pa.timestamp("us", tz="UTC"))
+    refuse_if(unit not in _TRUNCATED_TO, f"date_trunc({unit})")
+    instant = as_type(instant_of(only(node, scope, "unit")), ZONED)
     return Term(as_type(call("date_trunc", text_of(unit), instant), TIMESTAMP), TIMESTAMP)
 
 
 def _date_diff(node: exp.Expr, scope: Scope) -> Term:
-    knows(node, "this", "expression", "unit", "date_part_boundary")
-    later, earlier = translate(node.this, scope), translate(node.args["expression"], scope)
-    if node.args["unit"].name.upper() != "DAY":
-        raise NotOnSparkError(f"date_diff({node.args['unit'].name})")
+    instants = both(node, scope, "unit", "date_part_boundary")
+    refuse_if(node.args["unit"].name.upper() != "DAY", f"date_diff({node.args['unit'].name})")
     # DuckDB counts the midnights between two instants: only their dates matter.
-    days = (as_type(instant_of(value), DATE) for value in (later, earlier))
+    days = (as_type(instant_of(value), DATE) for value in instants)
     return Term(as_type(call("datediff", *days), BIGINT), BIGINT)
 
 
@@ -359,11 +317,9 @@ def _struct(node: exp.Expr, scope: Scope) -> Term:
     arguments: list[exp.Expr] = []
     fields: list[tuple[str, pa.DataType]] = []
     for item in node.expressions:
-        if not isinstance(item, exp.PropertyEQ):
-            raise NotOnSparkError("a struct without names")
+        refuse_if(not isinstance(item, exp.PropertyEQ), "a struct without names")
         value = translate(item.args["expression"], scope)
-        if value.type == pa.null():
-            raise NotOnSparkError("a struct of an untyped NULL")
+        refuse_if(value.type == pa.null(), "a struct of an untyped NULL")
         fields.append((item.this.name, value.type))
         arguments += [text_of(item.this.name), value.node]
     return Term(call("named_struct", *arguments), pa.struct(fields))
@@ -372,35 +328,26 @@ def _struct(node: exp.Expr, scope: Scope) -> Term:
 def _array(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "expressions", "bracket_notation", "value_constructor")
     values = [translate(value, scope) for value in node.expressions]
-    if not values:
-        raise NotOnSparkError("an empty list")
+    refuse_if(not values, "an empty list")
     common = common_type(*values)
     return Term(call("array", *(cast(value, common) for value in values)), pa.list_(common))
 
 
 def _contains(node: exp.Expr, scope: Scope) -> Term:
     """Translate `list_contains`; `contains` of a text is another node."""
-    knows(node, "this", "expression")
-    whole, item = translate(node.this, scope), translate(node.args["expression"], scope)
-    if not pa.types.is_list(whole.type) or is_nested(whole.type.value_type):
-        raise NotOnSparkError(f"list_contains() of {whole.type}")
-    found = call(
-        "array_contains", whole.node, cast(same_kind(item, whole.type.value_type), whole.type.value_type)
-    )
+    whole, item = both(node, scope)
+    is_plain = pa.types.is_list(whole.type) and not is_nested(whole.type.value_type)
+    refuse_if(not is_plain, f"list_contains() of {whole.type}")
+    found = call("array_contains", whole.node, same_kind(item, whole.type.value_type))
     # NULL only if the list or the item is: Spark answers NULL also for a list that has NULLs and not the item.
-    missing = exp.Or(
-        this=exp.Is(this=whole.node.copy(), expression=exp.Null()),
-        expression=exp.Is(this=item.node.copy(), expression=exp.Null()),
-    )
+    missing = exp.Or(this=is_null(whole.node.copy()), expression=is_null(item.node.copy()))
     return Term(if_else(missing, exp.Null(), call("coalesce", found, exp.false())), BOOLEAN)
 
 
 def _map_part(name: str) -> Handler:
     def handle(node: exp.Expr, scope: Scope) -> Term:
-        knows(node, "this")
-        value = translate(node.this, scope)
-        if not pa.types.is_map(value.type):
-            raise NotOnSparkError(f"{name}() of {value.type}")
+        value = only(node, scope)
+        refuse_if(not pa.types.is_map(value.type), f"{name}() of {value.type}")
         kind = value.type.key_type if name == "map_keys" else value.type.item_type
         return Term(call(name, value.node), pa.list_(kind))
 
@@ -412,12 +359,12 @@ def _named_call(node: exp.Expr, scope: Scope) -> Term:
     name = node.name.lower()
     if name in MACROS:
         return MACROS[name](node, scope)
-    if name not in _NAMED or len(node.expressions) != 1:
-        raise NotOnSparkError(shown(node))
-    return _map_part(name)(exp.Func(this=node.expressions[0]), scope)
+    refuse_if(name != _MAP_VALUES, shown(node))
+    (value,) = _arguments(node, 1)
+    return _map_part(name)(exp.Func(this=value), scope)
 
 
-_NAMED = frozenset({"map_values"})
+_MAP_VALUES = "map_values"
 
 
 HANDLERS: dict[type[exp.Expr], Handler] = {
@@ -438,26 +385,26 @@ HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.EndsWith: _text_call("endswith", BOOLEAN, "this", "expression"),
     exp.Extract: _extract,
     exp.Hour: _part_call("HOUR"),
-    exp.Left: _end_of_text("left"),
+    exp.Left: _end_of_text,
     exp.Length: _length,
     exp.Like: _like,
-    exp.Lower: _changed_case("lower", _ODD_LOWER),
-    exp.MD5: _digest("md5"),
+    exp.Lower: _changed_case,
+    exp.MD5: _digest,
     exp.MapKeys: _map_part("map_keys"),
     exp.Minute: _part_call("MINUTE"),
     exp.Month: _part_call("MONTH"),
     exp.Quarter: _part_call("QUARTER"),
     exp.Replace: _text_call("replace", TEXT, "this", "expression", "replacement"),
-    exp.Right: _end_of_text("right"),
-    exp.SHA2: _digest("sha2"),
+    exp.Right: _end_of_text,
+    exp.SHA2: _digest,
     exp.Second: _part_call("SECOND"),
     exp.StartsWith: _text_call("startswith", BOOLEAN, "this", "expression"),
     exp.StrPosition: _text_call("instr", BIGINT, "this", "substr"),
     exp.Struct: _struct,
     exp.Substring: _substring,
-    exp.TimeToUnix: _epoch,
+    exp.TimeToUnix: lambda node, scope: _epoch_of(only(node, scope)),
     exp.TimestampTrunc: _date_trunc,
     exp.UnixToTime: _epoch_ms,
-    exp.Upper: _changed_case("upper", _ODD_UPPER),
+    exp.Upper: _changed_case,
     exp.Year: _part_call("YEAR"),
 }
