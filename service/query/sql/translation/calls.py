@@ -339,12 +339,13 @@ _MICROSECOND_DIGITS = 6
 _PRECISIONS = (0, 3, 6, 9)
 
 
-def cast_as_trino(node: exp.Cast) -> exp.Expr | None:
+def cast_as_trino(node: exp.Expr) -> exp.Expr | None:
     """Return what a CAST or TRY_CAST is in DuckDB; None if it is the same.
 
     Raises:
         InvalidQueryError: the type is not known here.
     """
+    assert isinstance(node, exp.Cast)
     found = _CASTS.get(node.to.this)
     if found is None:
         return None
@@ -366,9 +367,8 @@ def _integer(node: exp.Cast) -> exp.Expr | None:
 
 
 def _boolean(node: exp.Cast) -> exp.Expr | None:
-    return (
-        None if isinstance(node.this, exp.Literal | exp.Boolean | exp.Null) else macro("boolean", node.this)
-    )
+    is_constant = isinstance(node.this, exp.Literal | exp.Boolean | exp.Null)
+    return None if is_constant else macro("boolean", node.this)
 
 
 def _varchar(node: exp.Cast) -> exp.Expr | None:

@@ -59,7 +59,14 @@ from service.query.sql.translation.calls import (
 )
 from service.query.sql.translation.calls import macro as trino_macro
 from service.query.sql.translation.macros import FLINK_PREFIX, failure
-from service.query.sql.translation.trino import divide, enclose, rewritten_query
+from service.query.sql.translation.trino import (
+    OPERATORS,
+    Rewrite,
+    arguments_of,
+    extracting,
+    rewrite_nodes,
+    rewritten_query,
+)
 
 _Arguments = Sequence[exp.Expr]
 _Rewrite = Callable[[str, _Arguments], exp.Expr]
@@ -127,8 +134,7 @@ def _if(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
 
 
-def listagg(node: exp.GroupConcat) -> exp.Expr:
-    """Return what LISTAGG is in DuckDB."""
+def _listagg(node: exp.Expr) -> exp.Expr:
     return call("string_agg", node.this, node.args.get("separator") or text(","))
 
 
@@ -167,22 +173,21 @@ REWRITTEN: dict[str, _Rewrite] = {
     "character_length": renamed("length", 1),
     "concat": _concat,
     "date_format": formatted("DATE_FORMAT", of_joda),
+    **{
+        part.lower(): _field(part)
+        for part in ("HOUR", "MINUTE", "MONTH", "QUARTER", "SECOND", "WEEK", "YEAR")
+    },
     "dayofmonth": _field("DAY"),
     "dayofyear": _field("DOY"),
     "greatest": _extremum,
-    "hour": _field("HOUR"),
     "if": taking(_if, 3),
     "ifnull": renamed("coalesce", 2),
     "least": _extremum,
     "left": _macro(2),
     "locate": taking(lambda part, whole: call("instr", whole, part), 2),
-    "minute": _field("MINUTE"),
-    "month": _field("MONTH"),
-    "quarter": _field("QUARTER"),
     "regexp": renamed("regexp_matches", 2),
     "regexp_extract": _macro(2, 3),
     "regexp_replace": _macro(3),
-    "second": _field("SECOND"),
     "split_index": _macro(3),
     "stddev_pop": renamed("stddev_pop", 1),
     "stddev_samp": renamed("stddev_samp", 1),
@@ -191,8 +196,6 @@ REWRITTEN: dict[str, _Rewrite] = {
     "substr": taking(partial(macro, "substr"), 2, 3),
     "substring": taking(partial(macro, "substr"), 2, 3),
     "to_timestamp_ltz": taking(_moment, 1, 2),
-    "week": _field("WEEK"),
-    "year": _field("YEAR"),
 }
 # They mean the same in DuckDB.
 _SAME = """
@@ -213,12 +216,13 @@ _DIGITS = ("0", "3", "6", "9")
 _UNITS = {"0": "second", "3": "millisecond"}
 
 
-def cast_as_flink(node: exp.Cast) -> exp.Expr | None:
+def cast_as_flink(node: exp.Expr) -> exp.Expr | None:
     """Return what a CAST or TRY_CAST is in DuckDB; None if it is the same.
 
     Raises:
         InvalidQueryError: the type is not known here.
     """
+    assert isinstance(node, exp.Cast)
     kind = node.to.this
     if isinstance(node.this, exp.Null):
         return None
@@ -326,7 +330,7 @@ class FlinkSyntax(Trino):
 
 _EXPLAIN = re.compile(r"EXPLAIN(?:\s+PLAN\s+FOR)?\b", re.IGNORECASE)
 _PASSED = re.compile(r"(?:SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
-_FIELDS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE", "SECOND"})
+_FIELDS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE", "SECOND")
 _ARRAY, _MAP = "array", "map"
 
 
@@ -344,109 +348,57 @@ def translated(sql: str) -> str:
         return sql
 
     def rewrite(tree: exp.Query) -> None:
-        # A list, because nodes are replaced meanwhile.
-        for node in list(tree.walk()):
-            _rewrite(node)
+        rewrite_nodes(tree, _REWRITES, _check)
 
     prefix, text = rewritten_query(sql, _EXPLAIN, FlinkSyntax, rewrite, "EXPR$")
     return f"EXPLAIN {text}" if prefix else text
 
 
-def _rewrite(node: exp.Expr) -> None:
-    rewrite = _REWRITES.get(type(node))
-    if rewrite is not None:
-        rewrite(node)
-    elif isinstance(node, (exp.Func, *_REFUSED_SYNTAX)) and not isinstance(node, _SYNTAX):
+def _check(node: exp.Expr) -> None:
+    if isinstance(node, (exp.Func, *_REFUSED_SYNTAX)) and not isinstance(node, _SYNTAX):
         raise NotSupportedError(f"{node.key.upper()} is not known here in Flink's dialect")
 
 
-def _function(node: exp.Expr) -> None:
+def _function(node: exp.Expr) -> exp.Expr | None:
+    outer = node.parent.parent if isinstance(node.parent, exp.Anonymous) else node.parent
     # What stands in FROM is checked where tables are resolved.
-    if isinstance(node.parent, exp.Table) or (
-        isinstance(node.parent, exp.Anonymous) and isinstance(node.parent.parent, exp.Table)
-    ):
-        return
-    made = rewritten(node.name, node.expressions)
-    if made is not None:
-        node.replace(made)
+    return None if isinstance(outer, exp.Table) else rewritten(node.name, node.expressions)
 
 
-def _plus(node: exp.Expr) -> None:
+def _plus(node: exp.Expr) -> exp.Expr | None:
     value, interval = node.this, node.expression
     if isinstance(node, exp.Add) and isinstance(value, exp.Interval):
         value, interval = interval, value
     if not isinstance(interval, exp.Interval) or isinstance(value, exp.Interval):
-        return
+        return None
     if isinstance(node, exp.Sub):
         interval = exp.Neg(this=exp.paren(interval))
     # A date and an interval of days are a date.
-    node.replace(trino_macro("plus", value, interval))
+    return trino_macro("plus", value, interval)
 
 
-def _cast(node: exp.Expr) -> None:
-    assert isinstance(node, exp.Cast)
-    made = cast_as_flink(node)
-    if made is not None:
-        node.replace(made)
-
-
-def _extract(node: exp.Expr) -> None:
-    field = node.this.name.upper()
-    if field not in _FIELDS:
-        raise NotSupportedError(f"EXTRACT does not know the field {field} here")
-
-
-def _subscript(node: exp.Expr) -> None:
+def _subscript(node: exp.Expr) -> exp.Expr | None:
     value, indexes = node.this, node.expressions
     is_word = isinstance(value, exp.Column) and len(value.parts) == 1 and not value.this.args.get("quoted")
     if is_word and value.name.casefold() == _MAP:
-        _map_of(node)
-        return
+        if len(indexes) % 2:
+            raise InvalidQueryError("expected keys and values in turn in MAP[…]")
+        return call(_MAP, *(exp.Array(expressions=indexes[first::2]) for first in (0, 1)))
     if is_word and value.name.casefold() == _ARRAY:
-        node.replace(exp.Array(expressions=indexes))
-        return
+        return exp.Array(expressions=indexes)
     if len(indexes) != 1 or isinstance(indexes[0], exp.Slice):
         raise NotSupportedError("expected one number or key in brackets")
     # A text is a key of a map.
-    if not indexes[0].is_string:
-        node.replace(macro("subscript", value, indexes[0]))
+    return None if indexes[0].is_string else macro("subscript", value, indexes[0])
 
 
-def _map_of(node: exp.Expr) -> None:
-    """Rewrite `MAP['a', 1, 'b', 2]`."""
-    parts = node.expressions
-    if len(parts) % 2:
-        raise InvalidQueryError("expected keys and values in turn in MAP[…]")
-    arrays = [exp.Array(expressions=parts[first::2]) for first in (0, 1)]
-    node.replace(exp.Anonymous(this=_MAP, expressions=arrays))
-
-
-def _map(node: exp.Expr) -> None:
-    arrays = [
-        argument for argument in (node.args.get("keys"), node.args.get("values")) if argument is not None
-    ]
-    node.replace(exp.Anonymous(this=_MAP, expressions=arrays))
-
-
-def _rewrite_substring(node: exp.Expr) -> None:
-    arguments = [node.this, node.args.get("start"), node.args.get("length")]
-    made = rewritten("substring", [argument for argument in arguments if argument is not None])
-    assert made is not None
-    node.replace(made)
-
-
-def _position(node: exp.Expr) -> None:
+def _position(node: exp.Expr) -> exp.Expr:
     if node.args.get("position") is not None:
         raise NotSupportedError("expected POSITION(part IN text), found a third argument")
-    node.replace(exp.Anonymous(this="instr", expressions=[node.this, node.args["substr"]]))
+    return call("instr", node.this, node.args["substr"])
 
 
-def _listagg(node: exp.Expr) -> None:
-    assert isinstance(node, exp.GroupConcat)
-    node.replace(listagg(node))
-
-
-def _unnest(node: exp.Expr) -> None:
+def _unnest(node: exp.Expr) -> exp.Expr | None:
     alias = node.args.get("alias")
     names = [] if alias is None else list(alias.columns)
     if node.args.get("offset"):
@@ -457,41 +409,29 @@ def _unnest(node: exp.Expr) -> None:
             hint="UNNEST(a) AS t (r) and r.field",
         )
     if alias is None or len(names) < 2:
-        return
+        return None
     entries = node.expressions[0]
     parts = [
-        exp.alias_(
-            exp.Anonymous(
-                this="unnest", expressions=[exp.Anonymous(this=part, expressions=[entries.copy()])]
-            ),
-            name,
-        )
+        exp.alias_(call("unnest", call(part, entries.copy())), name)
         for part, name in zip(("map_keys", "map_values"), names, strict=True)
     ]
     query = exp.select(*parts).subquery(alias.this.name if alias.this is not None else "entries", copy=False)
-    node.replace(exp.Lateral(this=query))
+    return exp.Lateral(this=query)
 
 
-_Change = Callable[[exp.Expr], None]
-_REWRITES: dict[type[exp.Expr], _Change] = {
+_REWRITES: dict[type[exp.Expr], Rewrite] = {
+    **OPERATORS,
     exp.Add: _plus,
     exp.Anonymous: _function,
-    exp.BitwiseAnd: enclose,
-    exp.BitwiseNot: enclose,
-    exp.BitwiseOr: enclose,
-    exp.BitwiseXor: enclose,
     exp.Bracket: _subscript,
-    exp.Cast: _cast,
-    exp.Div: divide,
-    exp.DPipe: enclose,
-    exp.Extract: _extract,
+    exp.Cast: cast_as_flink,
+    exp.Extract: extracting(dict(zip(_FIELDS, _FIELDS, strict=True))),
     exp.GroupConcat: _listagg,
-    exp.Map: _map,
-    exp.Mod: enclose,
+    exp.Map: lambda node: call(_MAP, *arguments_of(node, "keys", "values")),
     exp.StrPosition: _position,
     exp.Sub: _plus,
-    exp.Substring: _rewrite_substring,
-    exp.TryCast: _cast,
+    exp.Substring: lambda node: rewritten("substring", arguments_of(node, "this", "start", "length")),
+    exp.TryCast: cast_as_flink,
     exp.Unnest: _unnest,
 }
 _REFUSED_SYNTAX = (

@@ -176,6 +176,10 @@ def _subscript() -> dict[str, str]:
     return {"c, i": refused_if(f"({below}) OR ({beyond}) OR ({missing})", sentence, "c[i]")}
 
 
+# Bits → DuckDB's name of the type, and the name in errors.
+_INTEGERS = {
+    8: ("TINYINT", "TINYINT"), 16: ("SMALLINT", "SMALLINT"), 32: ("INTEGER", "INT"), 64: ("BIGINT", "BIGINT"),
+}  # fmt: skip
 _JSON = "CASE WHEN json_valid(j) THEN j END"
 _SHAPES: dict[str, dict[str, str]] = {
     "array_contains": {
@@ -206,10 +210,7 @@ _SHAPES: dict[str, dict[str, str]] = {
         "x TIMESTAMP_NS": "timezone('UTC', x)",
         "x TIMESTAMPTZ_NS": "x",
     },
-    "integer_of_8": _integer("TINYINT", "TINYINT"),
-    "integer_of_16": _integer("SMALLINT", "SMALLINT"),
-    "integer_of_32": _integer("INTEGER", "INT"),
-    "integer_of_64": _integer("BIGINT", "BIGINT"),
+    **{f"integer_of_{bits}": _integer(*names) for bits, names in _INTEGERS.items()},
     "boolean": {
         "x": refused_if(
             "typeof(x) = 'VARCHAR' AND lower(CAST(x AS VARCHAR)) NOT IN ('t', 'true', '1', 'f', 'false', '0')",
@@ -327,23 +328,14 @@ _FLINK_SHAPES = {
             ELSE list_contains(a, x) END END"""
     },
     "avg": {
-        **{
-            f"x {kind}": f"CAST(sum(x) // count(x) AS {kind})"
-            for kind in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-        },
+        **{f"x {kind}": f"CAST(sum(x) // count(x) AS {kind})" for kind, _ in _INTEGERS.values()},
         "x DOUBLE": "avg(x)",
     },
-    "integer_of_8": _flink_integer("TINYINT", "TINYINT"),
-    "integer_of_16": _flink_integer("SMALLINT", "SMALLINT"),
-    "integer_of_32": _flink_integer("INTEGER", "INT"),
-    "integer_of_64": _flink_integer("BIGINT", "BIGINT"),
+    **{f"integer_of_{bits}": _flink_integer(*names) for bits, names in _INTEGERS.items()},
     "left": {"s, n": "left(s, greatest(n, 0))"},
     "moment_of_0": {"x": "make_timestamptz(CAST(x AS BIGINT) * 1000000)"},
     "moment_of_3": {"x": "make_timestamptz(CAST(x AS BIGINT) * 1000)"},
-    "regexp_extract": {
-        "s, p": "CASE WHEN regexp_matches(s, p) THEN regexp_extract(s, p) END",
-        "s, p, g": "CASE WHEN regexp_matches(s, p) THEN regexp_extract(s, p, g) END",
-    },
+    "regexp_extract": _SHAPES["regexp_extract"],
     # A replacement is a text: nothing in it refers to groups.
     "regexp_replace": {"s, p, r": "regexp_replace(s, p, replace(r, '\\', '\\\\'), 'g')"},
     "right": {"s, n": "right(s, greatest(n, 0))"},

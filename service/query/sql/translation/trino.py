@@ -242,6 +242,9 @@ _FIELDS = {
 }
 
 
+Rewrite = Callable[[exp.Expr], exp.Expr | None]
+
+
 def translated(sql: str, constants: Mapping[str, str]) -> str:
     """Translate a query.
 
@@ -257,10 +260,7 @@ def translated(sql: str, constants: Mapping[str, str]) -> str:
         _check_names(tree, sql)
         rewrite_zones(tree)
         _set_constants(tree, constants)
-        # A list, because nodes are replaced meanwhile.
-        for node in list(tree.walk()):
-            if type(node) in _REWRITES:
-                _REWRITES[type(node)](node)
+        rewrite_nodes(tree, _REWRITES)
 
     prefix, text_ = rewritten_query(sql, _EXPLAIN, TrinoSyntax, rewrite, "_col")
     return f"{prefix} {text_}" if prefix else text_
@@ -297,6 +297,23 @@ def rewritten_query(
     return prefix, generated(tree)
 
 
+def rewrite_nodes(
+    tree: exp.Expr, rewrites: Mapping[type[exp.Expr], Rewrite], otherwise: Rewrite = lambda _: None
+) -> None:
+    """Replace the nodes of a tree.
+
+    Args:
+        tree: changed.
+        rewrites: return what stands in place of a node, by its type; None if it stays.
+        otherwise: of nodes of other types.
+    """
+    # A list, because nodes are replaced meanwhile.
+    for node in list(tree.walk()):
+        made = rewrites.get(type(node), otherwise)(node)
+        if made is not None:
+            node.replace(made)
+
+
 def _check_names(tree: exp.Expr, sql: str) -> None:
     """Refuse functions of Trino that are not known here, by the names as they are written."""
     for node in tree.walk():
@@ -313,13 +330,12 @@ def _check_names(tree: exp.Expr, sql: str) -> None:
             raise refused(name.lower())
 
 
-def divide(node: exp.Expr) -> None:
-    """Let a division of integers be one in DuckDB."""
+def _divided(node: exp.Expr) -> exp.Expr:
     # `//` of DuckDB divides integers only as such: 7 // 2 = 3, 7.0 // 2 = 3.5.
-    node.replace(exp.paren(exp.IntDiv(this=node.this, expression=node.expression), copy=False))
+    return exp.paren(exp.IntDiv(this=node.this, expression=node.expression), copy=False)
 
 
-def enclose(node: exp.Expr) -> None:
+def _enclose(node: exp.Expr) -> None:
     """Put parentheses around a node."""
     # sqlglot makes operators of functions: 2 * mod(7, 4) is not 2 * 7 % 4.
     enclosed = exp.Paren()
@@ -327,7 +343,24 @@ def enclose(node: exp.Expr) -> None:
     enclosed.set("this", node)
 
 
-def _plus(node: exp.Expr) -> None:
+def extracting(fields: Mapping[str, str]) -> Rewrite:
+    """Return the rewriting of EXTRACT with these fields, by their names in the dialect, and no others."""
+
+    def rewrite(node: exp.Expr) -> None:
+        field = node.this.name.upper()
+        if field not in fields:
+            raise NotSupportedError(f"EXTRACT does not know the field {field} here")
+        node.set("this", exp.var(fields[field]))
+
+    return rewrite
+
+
+def arguments_of(node: exp.Expr, *names: str) -> list[exp.Expr]:
+    """Return the arguments that a node has, of those with these names."""
+    return [node.args[name] for name in names if node.args.get(name) is not None]
+
+
+def _plus(node: exp.Expr) -> exp.Expr | None:
     value, interval = node.this, node.expression
     if isinstance(node, exp.Sub) and _is_date(value) and _is_date(interval):
         raise NotSupportedError(
@@ -337,10 +370,10 @@ def _plus(node: exp.Expr) -> None:
     if isinstance(node, exp.Add) and _is_interval(value):
         value, interval = interval, value
     if not _is_interval(interval) or _is_interval(value):
-        return
+        return None
     if isinstance(node, exp.Sub):
         interval = exp.Neg(this=exp.paren(interval))
-    node.replace(macro("plus", value, interval))
+    return macro("plus", value, interval)
 
 
 def _is_interval(node: exp.Expr) -> bool:
@@ -358,31 +391,19 @@ def _is_date(node: exp.Expr) -> bool:
     return is_cast or isinstance(node, exp.CurrentDate | exp.Date)
 
 
-def _cast(node: exp.Expr) -> None:
-    assert isinstance(node, exp.Cast)
-    made = cast_as_trino(node)
-    if made is not None:
-        node.replace(made)
-
-
-def _function(node: exp.Expr) -> None:
+def _function(node: exp.Expr) -> exp.Expr | None:
     """Rewrite a function as it is written."""
     name = node.name.lower()
     rewrite = REWRITTEN.get(name)
-    if rewrite is not None:
-        node.replace(rewrite(name, node.expressions))
+    return None if rewrite is None else rewrite(name, node.expressions)
 
 
-def _substring(node: exp.Expr) -> None:
-    arguments = [node.this, node.args.get("start"), node.args.get("length")]
-    node.replace(substring(*(argument for argument in arguments if argument is not None)))
-
-
-def _extremum(node: exp.Expr) -> None:
+def _extremum(node: exp.Expr) -> exp.Expr | None:
     # DuckDB's passes over rows whose first argument is NULL.
-    if node.args.get("count") is None:
-        name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
-        node.replace(call(name, node.this, node.expression))
+    if node.args.get("count") is not None:
+        return None
+    name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
+    return call(name, node.this, node.expression)
 
 
 def _trim(node: exp.Expr) -> None:
@@ -390,16 +411,9 @@ def _trim(node: exp.Expr) -> None:
         node.set("expression", text(_BLANKS))
 
 
-def _extract(node: exp.Expr) -> None:
-    field = node.this.name.upper()
-    if field not in _FIELDS:
-        raise NotSupportedError(f"EXTRACT does not know the field {field} here")
-    node.set("this", exp.var(_FIELDS[field]))
-
-
-def _subscript(node: exp.Expr) -> None:
-    if len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice):
-        node.replace(macro("subscript", node.this, node.expressions[0]))
+def _subscript(node: exp.Expr) -> exp.Expr | None:
+    is_one = len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice)
+    return macro("subscript", node.this, node.expressions[0]) if is_one else None
 
 
 def _fetch(node: exp.Expr) -> None:
@@ -442,27 +456,23 @@ _CONSTANTS: dict[type[exp.Expr], str] = {
     exp.CurrentUser: "current_user",
     exp.CurrentVersion: "version",
 }
-_Rewrite = Callable[[exp.Expr], None]
-_REWRITES: dict[type[exp.Expr], _Rewrite] = {
+_ENCLOSED = (exp.BitwiseAnd, exp.BitwiseNot, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe, exp.Mod)
+OPERATORS: dict[type[exp.Expr], Rewrite] = {**dict.fromkeys(_ENCLOSED, _enclose), exp.Div: _divided}
+"""The operators of Trino and of Flink that are rewritten."""
+_REWRITES: dict[type[exp.Expr], Rewrite] = {
+    **OPERATORS,
     exp.Add: _plus,
     exp.Anonymous: _function,
     exp.ArgMax: _extremum,
     exp.ArgMin: _extremum,
-    exp.BitwiseAnd: enclose,
-    exp.BitwiseNot: enclose,
-    exp.BitwiseOr: enclose,
-    exp.BitwiseXor: enclose,
     exp.Bracket: _subscript,
-    exp.Cast: _cast,
-    exp.Div: divide,
-    exp.Extract: _extract,
+    exp.Cast: cast_as_trino,
+    exp.Extract: extracting(_FIELDS),
     exp.Fetch: _fetch,
-    exp.DPipe: enclose,
-    exp.Mod: enclose,
     exp.Sub: _plus,
-    exp.Substring: _substring,
+    exp.Substring: lambda node: substring(*arguments_of(node, "this", "start", "length")),
     exp.Trim: _trim,
-    exp.TryCast: _cast,
+    exp.TryCast: cast_as_trino,
     exp.Unnest: _unnest,
 }
 _REFUSED_SYNTAX = {
