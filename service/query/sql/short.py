@@ -173,134 +173,128 @@ class ShortText:
     shape: str
 
 
+class _NotShortError(Exception):
+    """The statement is not short: an engine has to answer it, or to say what is wrong."""
+
+
+def _expect(is_as_expected: object) -> None:
+    if not is_as_expected:
+        raise _NotShortError
+
+
 def short_text(sql: str) -> ShortText | None:
     """Return the parts of a short statement; None for any other text."""
-    tokens = _tokens(sql) if len(sql) <= _LONGEST_TEXT else None
-    if not tokens or _word(tokens[0]) != "SELECT":
+    try:
+        return _short_text(sql)
+    except _NotShortError:
         return None
-    clauses = _clauses(tokens[1:])
-    if clauses is None:
-        return None
-    items = () if clauses["SELECT"] == [("sign", "*")] else _items(clauses["SELECT"])
-    table = _table(clauses["FROM"])
-    conditions = [_condition(part) for part in _parted(clauses["WHERE"], "AND")]
-    known = [condition for condition in conditions if condition is not None]
-    limit = _limit(clauses.get("LIMIT"))
-    if items is None or table is None or len(known) < len(conditions) or limit == _NO_LIMIT:
-        return None
-    return ShortText(items, *table, tuple(known), limit, _shape(tokens))
 
 
-def _tokens(sql: str) -> list[_Token] | None:
-    """Return the tokens of a text, without semicolons at its end; None if it has others than those of the grammar."""
+def _short_text(sql: str) -> ShortText:
+    tokens = _tokens(sql)
+    clauses = _clauses(tokens)
+    has_all = clauses["SELECT"] == [("sign", "*")]
+    return ShortText(
+        () if has_all else tuple(map(_item, _parted(clauses["SELECT"], ","))),
+        *_table(clauses["FROM"]),
+        tuple(map(_condition, _parted(clauses["WHERE"], "AND"))),
+        _limit(clauses["LIMIT"]) if "LIMIT" in clauses else None,
+        _shape(tokens),
+    )
+
+
+def _tokens(sql: str) -> list[_Token]:
+    """Return the tokens of a text, without semicolons at its end."""
+    _expect(len(sql) <= _LONGEST_TEXT)
     found: list[_Token] = []
     at = 0
     while (match := _TOKEN.match(sql, at)) is not None:
         kind = str(match.lastgroup)
         found.append((kind, match[kind]))
         at = match.end()
-    if sql[at:].strip(_BLANKS):
-        return None
+    _expect(not sql[at:].strip(_BLANKS))
     while found and found[-1] == ("sign", ";"):
         found.pop()
     return found
 
 
-def _clauses(tokens: _Tokens) -> dict[str, list[_Token]] | None:
-    """Return the tokens behind SELECT, FROM, WHERE and LIMIT; None if they do not stand in this order, once each."""
-    found: dict[str, list[_Token]] = {"SELECT": []}
-    last = "SELECT"
+def _clauses(tokens: _Tokens) -> dict[str, list[_Token]]:
+    """Return the tokens behind SELECT, FROM, WHERE and perhaps LIMIT, which stand in this order, once each."""
+    found: dict[str, list[_Token]] = {}
+    last = ""
     for token in tokens:
         word = _word(token)
         if word in _CLAUSES:
-            if last != _CLAUSES[word]:
-                return None
+            _expect(last == _CLAUSES[word])
             last = word
             found[last] = []
         else:
+            _expect(last)
             found[last].append(token)
-    return found if "WHERE" in found else None
+    _expect("WHERE" in found)
+    return found
 
 
-def _items(tokens: _Tokens) -> tuple[Item, ...] | None:
-    items = []
-    for part in _parted(tokens, ","):
-        alias = ""
-        if len(part) > 2 and _word(part[-2]) == "AS":
-            alias = _name(part[-1]) or ""
-            if not alias:
-                return None
-            part = part[:-2]
-        column = _path(part, 2)
-        if column is None:
-            return None
-        items.append(Item(column, alias))
-    return tuple(items)
+def _item(tokens: _Tokens) -> Item:
+    if len(tokens) > 2 and _word(tokens[-2]) == "AS":
+        return Item(_path(tokens[:-2], 2), _name(tokens[-1]))
+    return Item(_path(tokens, 2), "")
 
 
-def _table(tokens: _Tokens) -> tuple[tuple[str, ...], str] | None:
+def _table(tokens: _Tokens) -> tuple[tuple[str, ...], str]:
     """Return the parts of the name of a table, and its alias."""
-    path = _path(tokens, 3)
-    if path is not None:
-        return path, ""
-    alias = _name(tokens[-1]) if len(tokens) > 1 else None
+    # A name has parts and dots in turn; an alias stands behind a part.
+    if len(tokens) < 2 or tokens[-2] == ("sign", "."):
+        return _path(tokens, 3), ""
     before = tokens[:-2] if len(tokens) > 2 and _word(tokens[-2]) == "AS" else tokens[:-1]
-    path = _path(before, 3)
-    return None if path is None or not alias else (path, alias)
+    return _path(before, 3), _name(tokens[-1])
 
 
-def _condition(tokens: _Tokens) -> Condition | None:
+def _condition(tokens: _Tokens) -> Condition:
     for at, token in enumerate(tokens):
         sign = "IN" if _word(token) == "IN" else token[1] if token[0] == "sign" else ""
         if sign == "IN" or sign in _COMPARISONS:
-            column = _path(tokens[:at], 2)
             constants = _constants(tokens[at + 1 :], is_list=sign == "IN")
-            return None if column is None or constants is None else Condition(column, sign, constants)
-    return None
+            return Condition(_path(tokens[:at], 2), sign, constants)
+    raise _NotShortError
 
 
-def _constants(tokens: _Tokens, *, is_list: bool) -> tuple[str | int, ...] | None:
-    is_in_parentheses = len(tokens) > 2 and (tokens[0], tokens[-1]) == (("sign", "("), ("sign", ")"))
-    if is_list and not is_in_parentheses:
-        return None
-    inside = tokens[1:-1] if is_in_parentheses else tokens
-    found = [_constant(part) for part in _parted(inside, ",")]
-    known = tuple(constant for constant in found if constant is not None)
-    return known if len(known) == len(found) and (is_list or len(found) == 1) else None
+def _constants(tokens: _Tokens, *, is_list: bool) -> tuple[str | int, ...]:
+    is_in_parentheses = len(tokens) > 2 and (tokens[0], tokens[-1]) == _PARENTHESES
+    found = tuple(map(_constant, _parted(tokens[1:-1] if is_in_parentheses else tokens, ",")))
+    _expect(is_in_parentheses if is_list else len(found) == 1)
+    return found
 
 
-def _constant(tokens: _Tokens) -> str | int | None:
-    while len(tokens) == 3 and (tokens[0], tokens[-1]) == (("sign", "("), ("sign", ")")):
+def _constant(tokens: _Tokens) -> str | int:
+    while len(tokens) == 3 and (tokens[0], tokens[-1]) == _PARENTHESES:
         tokens = tokens[1:-1]
-    if len(tokens) != 1:
-        return None
+    _expect(len(tokens) == 1 and tokens[0][0] in ("text", "number"))
     kind, text = tokens[0]
-    if kind == "text":
-        return text[1:-1].replace("''", "'")
-    return int(text) if kind == "number" else None
+    return text[1:-1].replace("''", "'") if kind == "text" else int(text)
 
 
-def _limit(tokens: _Tokens | None) -> int | None:
-    """Return the number behind LIMIT; None if there is no LIMIT, and -1 if something else stands there."""
-    if tokens is None:
-        return None
+def _limit(tokens: _Tokens) -> int:
+    """Return the number behind LIMIT."""
     number = _constant(tokens)
-    return number if isinstance(number, int) and number >= 0 else _NO_LIMIT
+    if not isinstance(number, int) or number < 0:
+        raise _NotShortError
+    return number
 
 
-def _path(tokens: _Tokens, longest: int) -> tuple[str, ...] | None:
-    """Return the parts of a name with dots between them; None if the tokens are no such name."""
-    names = [_name(token) for token in tokens[::2]]
-    known = tuple(name for name in names if name)
-    is_path = len(tokens) % 2 == 1 and all(token == ("sign", ".") for token in tokens[1::2])
-    return known if is_path and len(known) == len(names) <= longest else None
+def _path(tokens: _Tokens, longest: int) -> tuple[str, ...]:
+    """Return the parts of a name with dots between them."""
+    _expect(len(tokens) % 2 == 1 and all(token == ("sign", ".") for token in tokens[1::2]))
+    _expect(len(tokens) < 2 * longest)
+    return tuple(map(_name, tokens[::2]))
 
 
-def _name(token: _Token) -> str | None:
+def _name(token: _Token) -> str:
     kind, text = token
     if kind == "quoted":
         return text[1:-1].replace('""', '"')
-    return text if kind == "word" and text.upper() not in KEPT else None
+    _expect(kind == "word" and text.upper() not in KEPT)
+    return text
 
 
 def _word(token: _Token) -> str:
@@ -325,9 +319,9 @@ def _shape(tokens: _Tokens) -> str:
     return shown.replace(" . ", ".").replace(" ,", ",").replace("( ", "(").replace(" )", ")")
 
 
-_NO_LIMIT = -1
+_PARENTHESES = ("sign", "("), ("sign", ")")
 # A clause → the clause that stands before it.
-_CLAUSES = {"FROM": "SELECT", "WHERE": "FROM", "LIMIT": "WHERE"}
+_CLAUSES = {"SELECT": "", "FROM": "SELECT", "WHERE": "FROM", "LIMIT": "WHERE"}
 
 
 _KEY = "key"
@@ -352,22 +346,16 @@ def short_plan(
         system_tables: tables that hide those of the catalog.
         in_full: plans the statement for an engine.
     """
-    text = short_text(sql)
-    if text is None:
-        return None
-    resolver = Resolver(sql, catalog, schema, system_tables)
     try:
+        text = _short_text(sql)
+        resolver = Resolver(sql, catalog, schema, system_tables)
         reference = resolver.table(text.table)
-        if not isinstance(reference.database, Database):
-            return None
+        _expect(isinstance(reference.database, Database))
         statement = _Columns(text, reference).statement()
-        if statement is None:
-            return None
         reference = _narrowed(reference, statement)
         keys = reference.predicate.of(_KEY)
-        if keys is None or len(keys) > MOST_KEYS:
-            return None
-    except (QueryError, CatalogError, ReaderError):
+        _expect(keys is not None and len(keys) <= MOST_KEYS)
+    except (_NotShortError, QueryError, CatalogError, ReaderError):
         return None
     return Plan(
         sql=sql,
@@ -392,44 +380,38 @@ class _Columns:
         self._aliases = {alias} - names
         self._is_clear = len(names) == len(self._schema.names)
 
-    def statement(self) -> ShortStatement | None:
-        """Return the statement over the columns of the table; None if it is not short for certain."""
+    def statement(self) -> ShortStatement:
+        """Return the statement over the columns of the table."""
+        _expect(self._is_clear)
         items = self._text.items or [Item((name,), "") for name in self._schema.names]
-        columns = [self._column(item.column) for item in items]
-        known = tuple(column for column in columns if column is not None)
-        found = [self._comparison(condition) for condition in self._text.conditions]
-        conditions = tuple(condition for condition in found if condition is not None)
-        if not self._is_clear or len(known) < len(columns) or len(conditions) < len(found):
-            return None
-        if not all(is_kept(self._schema.field(column).type) for column in known):
-            return None
-        names = tuple(item.alias or column for item, column in zip(items, known, strict=True))
+        columns = tuple(self._column(item.column) for item in items)
+        _expect(all(is_kept(self._schema.field(column).type) for column in columns))
         return ShortStatement(
-            columns=known, names=names, conditions=conditions, limit=self._text.limit, shape=self._text.shape
+            columns=columns,
+            names=tuple(item.alias or column for item, column in zip(items, columns, strict=True)),
+            conditions=tuple(map(self._comparison, self._text.conditions)),
+            limit=self._text.limit,
+            shape=self._text.shape,
         )
 
-    def _column(self, path: tuple[str, ...]) -> str | None:
+    def _column(self, path: tuple[str, ...]) -> str:
         *alias, name = path
         is_own = not alias or alias[0].casefold() in self._aliases
-        return name if is_own and name in self._schema.names else None
+        _expect(is_own and name in self._schema.names)
+        return name
 
-    def _comparison(self, condition: Condition) -> Comparison | None:
+    def _comparison(self, condition: Condition) -> Comparison:
         name = self._column(condition.column)
-        if name is None:
-            return None
         column: pa.DataType = self._schema.field(name).type
         sign = "<>" if condition.sign == "!=" else condition.sign
-        is_text = pa.types.is_string(column)
-        if not (is_text and sign in _OF_TEXTS) and not pa.types.is_signed_integer(column):
-            return None
+        is_text = pa.types.is_string(column) and sign in _OF_TEXTS
+        _expect(is_text or pa.types.is_signed_integer(column))
         # An older spelling of texts, which the planner for engines knows.
-        if name in self._unquoted and any(
-            str(constant).startswith(_MARK) for constant in condition.constants
-        ):
-            return None
-        values = [value_of(node, column) for node in map(_node, condition.constants)]
-        known = tuple(value for value in values if value is not None)
-        return Comparison(name, sign, known) if len(known) == len(values) else None
+        has_marks = any(str(constant).startswith(_MARK) for constant in condition.constants)
+        _expect(not (name in self._unquoted and has_marks))
+        values = tuple(value_of(_node(constant), column) for constant in condition.constants)
+        _expect(None not in values)
+        return Comparison(name, sign, values)
 
 
 def _narrowed(reference: TableReference, statement: ShortStatement) -> TableReference:
