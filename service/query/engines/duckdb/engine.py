@@ -146,10 +146,7 @@ class DuckDBEngine(Engine):
                 from service.query.engines.duckdb.cached import CachedFiles
 
                 self._files = CachedFiles()
-                self._idle.clear()
-                self._root.close()
-                self._root = self._connected()
-                self._has_macros = False
+                self._connect_again()
 
     def suspect(self) -> None:
         """Note that a query failed: the database is checked before the next query."""
@@ -170,10 +167,14 @@ class DuckDBEngine(Engine):
                 with self._root.cursor() as connection:
                     connection.execute("SELECT 1").fetchall()
             except duckdb.FatalException:
-                self._idle.clear()
-                self._root.close()
-                self._root = self._connected()
-                self._has_macros = False
+                self._connect_again()
+
+    def _connect_again(self) -> None:
+        """Replace the database by a new one."""
+        self._idle.clear()
+        self._root.close()
+        self._root = self._connected()
+        self._has_macros = False
 
     def _connected(self) -> duckdb.DuckDBPyConnection:
         """Return the root connection of a new database.

@@ -50,8 +50,7 @@ _END_OF_MESSAGE = re.compile(
 
 def statement_error_of(text: str, plan: Plan) -> QueryError:
     """Return the error that DuckDB's text means, with the place in the statement and names that are near."""
-    found = _KIND.match(text)
-    kind, message = (found["kind"], found["message"]) if found else ("", text)
+    kind, message = _kind_and_message(text)
     refused = _refused_of(message)
     if refused is not None:
         return refused
@@ -78,19 +77,23 @@ def statement_error_of(text: str, plan: Plan) -> QueryError:
     hint = near_names_hint(_listed(candidates))
     # DuckDB puts its advice into further lines.
     plain, _, advice = plain.partition("\n")
-    error = _ERRORS.get(kind, EngineError)
-    return error(_RENAMED.get(kind, plain), hint=hint or advice.strip() or None, detail=text)
+    return _error_of(kind, plain, text, hint or advice.strip() or None)
 
 
 def value_error_of(text: str) -> QueryError:
     """Return the error that DuckDB's text means, without a statement: for an error in a value."""
-    found = _KIND.match(text)
-    kind, message = (found["kind"], found["message"]) if found else ("", text)
-    refused = _refused_of(message)
-    if refused is not None:
-        return refused
+    kind, message = _kind_and_message(text)
     plain = without_folders(_END_OF_MESSAGE.sub("", message).strip()).partition("\n")[0]
-    return _ERRORS.get(kind, EngineError)(_RENAMED.get(kind, plain), detail=text)
+    return _refused_of(message) or _error_of(kind, plain, text)
+
+
+def _kind_and_message(text: str) -> tuple[str, str]:
+    found = _KIND.match(text)
+    return (found["kind"], found["message"]) if found else ("", text)
+
+
+def _error_of(kind: str, message: str, detail: str, hint: str | None = None) -> QueryError:
+    return _ERRORS.get(kind, EngineError)(_RENAMED.get(kind, message), hint=hint, detail=detail)
 
 
 def _refused_of(message: str) -> InvalidValueError | None:
@@ -103,8 +106,7 @@ def _refused_of(message: str) -> InvalidValueError | None:
 
 
 def _missing_column(name: str, candidates: re.Match[str] | None, plan: Plan) -> ColumnNotFoundError:
-    known = {column for reference in plan.tables for column in reference.table.schema.names}
-    near = tuple(dict.fromkeys([*near_names(name, known), *_listed(candidates)]))[:3]
+    near = tuple(dict.fromkeys([*near_names(name, _columns(plan)), *_listed(candidates)]))[:3]
     hint = near_names_hint(near)
     if f'"{name}"' in plan.sql:
         advice = f"a text stands in single quotes: {exp.Literal.string(name).sql()}"
@@ -119,26 +121,22 @@ def _missing_table(
     first, *rest = name.split(".")
     listed = _listed(candidates)
     tables = {name.casefold() for name in (*listed, *(reference.table.name for reference in plan.tables))}
-    if not rest and near_names(first, listed):
-        return InvalidQueryError(
-            message, hint=near_names_hint(listed), position=plan.position_of(first), detail=detail
-        )
     databases = {one.name.casefold() for reference in plan.tables for one in reference.databases}
-    if rest and (first.casefold() in databases or rest[0].casefold() in tables):
+    if not rest and near_names(first, listed):
+        name = first
+    elif rest and (first.casefold() in databases or rest[0].casefold() in tables):
         known = next((end for end, part in enumerate(rest, 2) if part.casefold() in tables), 2)
         missing = ".".join([first, *rest][:known])
-        return InvalidQueryError(
-            f"FROM has no table {missing!r}",
-            hint=near_names_hint(listed),
-            position=plan.position_of(first),
-            detail=detail,
-        )
-    columns = {column for reference in plan.tables for column in reference.table.schema.names}
-    if near_names(first, columns):
+        message, name = f"FROM has no table {missing!r}", first
+    elif near_names(first, _columns(plan)):
         return _missing_column(first, None, plan)
     return InvalidQueryError(
         message, hint=near_names_hint(listed), position=plan.position_of(name), detail=detail
     )
+
+
+def _columns(plan: Plan) -> set[str]:
+    return {column for reference in plan.tables for column in reference.table.schema.names}
 
 
 def _listed(candidates: re.Match[str] | None) -> tuple[str, ...]:
