@@ -18,7 +18,7 @@ from service.base.errors import (
     QueryCancelledError,
     QueryError,
     WorkerLostError,
-    query_error_of,
+    translated,
 )
 from service.base.settings import Settings
 from service.query.engines.engine import Engine, Execution, Progress, ScanWork
@@ -128,23 +128,24 @@ class WorkerExecution(Execution):
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
         try:
-            content = self._opened(self._content)
+            return self._opened(self._content)
         except ConditionsDifferError:
             if self._with_all_rows is None:
                 raise
-            content = self._opened(self._with_all_rows)
-        return pa.RecordBatchReader.from_batches(channel.stream_of(content).schema, self._batches())
+            return self._opened(self._with_all_rows)
 
-    def _opened(self, content: Callable[[], bytes]) -> bytearray:
-        """Start a task, and return the content of its first BATCH."""
-        try:
+    def _opened(self, content: Callable[[], bytes]) -> pa.RecordBatchReader:
+        """Start a task, and return its rows."""
+        with translated(CatalogError, ReaderError):
             task = content()
-        except (CatalogError, ReaderError) as error:
-            raise query_error_of(error) from error
         self._start(task)
+        return self._rows()
+
+    def _rows(self) -> pa.RecordBatchReader:
+        """Return the rows, once the first BATCH is there, which has the schema only."""
         while (found := self._next()) is None:
             pass
-        return found
+        return pa.RecordBatchReader.from_batches(channel.stream_of(found).schema, self._batches())
 
     def cancel(self, error: QueryError) -> None:
         """Implement `Execution.cancel`; one of the next calls kills a worker that does not react."""
@@ -299,9 +300,7 @@ class WorkerReading(WorkerExecution):
             self._hear()
         if self._answer is not None:
             return channel.stream_of(self._answer.rows)
-        while (found := self._next()) is None:
-            pass
-        return pa.RecordBatchReader.from_batches(channel.stream_of(found).schema, self._batches())
+        return self._rows()
 
     def close(self) -> None:
         """Implement `Execution.close`."""
@@ -319,16 +318,11 @@ class WorkerReading(WorkerExecution):
 
     def _hear(self) -> None:
         """Wait for the first frame, and note it."""
-        worker = self._worker
-        assert worker is not None
+        self._has_heard = True
         try:
-            frame, content = worker.channel.receive()
-        except channel.ChannelClosedError as error:
-            raise self._lost(worker) from error
+            self._next()
         finally:
             self._leave_place()
-        self._has_heard = True
-        self._noted(worker, frame, content)
 
     def _leave_place(self) -> None:
         if self._has_place:
