@@ -77,32 +77,32 @@ def _report_rows(report: CheckReport, uids: Mapping[str, str]) -> Iterator[dict[
 
 def _operator_row(operator: OperatorVerdict) -> dict[str, Any]:
     return {
-        "outcome": operator.outcome.value,
-        "stage": operator.stage,
+        **_verdict_row(operator),
         "severity": _severity(operator),
         "changes_values": operator.loses_data,
-        "message": operator.message or None,
-        "remedy": operator.remedy or None,
-        "rule": operator.rule,
-        "evidence": ", ".join(operator.evidence) or None,
-        "risks": _risks(operator.risks),
     }
 
 
 def _state_row(state: StateVerdict) -> dict[str, Any]:
     return {
+        **_verdict_row(state),
         "state_name": state.state_name,
         "state_kind": state.kind,
-        "outcome": state.outcome.value,
-        "stage": state.stage,
         "severity": state.severity.value,
         "changes_values": state.changes_values,
         "field_path": state.field_path,
-        "message": state.message or None,
-        "remedy": state.remedy or None,
-        "rule": state.rule,
-        "evidence": ", ".join(state.evidence) or None,
-        "risks": _risks(state.risks),
+    }
+
+
+def _verdict_row(verdict: OperatorVerdict | StateVerdict) -> dict[str, Any]:
+    return {
+        "outcome": verdict.outcome.value,
+        "stage": verdict.stage,
+        "message": verdict.message or None,
+        "remedy": verdict.remedy or None,
+        "rule": verdict.rule,
+        "evidence": ", ".join(verdict.evidence) or None,
+        "risks": _risks(verdict.risks),
     }
 
 
