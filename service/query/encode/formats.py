@@ -131,10 +131,8 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
 def _has_dictionary(arrow_type: pa.DataType) -> bool:
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _has_dictionary(arrow_type.storage_type)
-    if pa.types.is_dictionary(arrow_type):
-        return True
     children = (arrow_type.field(index).type for index in range(arrow_type.num_fields))
-    return any(map(_has_dictionary, children))
+    return pa.types.is_dictionary(arrow_type) or any(map(_has_dictionary, children))
 
 
 def json_column(array: pa.Array, sql_type: str = "") -> pa.Array:
@@ -244,12 +242,10 @@ def _union(array: pa.Array) -> pa.Array:
     for code, index in zip(array.type.type_codes, range(array.type.num_fields), strict=True):
         chosen = pc.equal(codes, code)
         member = array.field(index)
-        values = (
-            member.take(pc.if_else(chosen, array.offsets, None))
-            if dense
-            else pc.if_else(chosen, member, None)
-        )
-        children.append(plain(values))
+        if dense:
+            children.append(plain(member.take(pc.if_else(chosen, array.offsets, None))))
+        else:
+            children.append(plain(pc.if_else(chosen, member, None)))
     fields = [pa.field(field.name, child.type) for field, child in zip(array.type, children, strict=True)]
     return pa.StructArray.from_arrays(children, fields=fields)
 
@@ -270,21 +266,14 @@ def _iso_duration(months: int, days: int, nanoseconds: int) -> str:
     return "P" + "".join(parts)
 
 
-def _is_other_binary(arrow_type: pa.DataType) -> bool:
-    tests = (pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
-    return any(test(arrow_type) for test in tests)
+def _any_of(*tests: _Test) -> _Test:
+    return lambda kind: any(test(kind) for test in tests)
 
 
-def _is_other_list(arrow_type: pa.DataType) -> bool:
-    tests = (
-        pa.types.is_large_list,
-        pa.types.is_fixed_size_list,
-        pa.types.is_list_view,
-        pa.types.is_large_list_view,
-    )
-    return any(test(arrow_type) for test in tests)
-
-
+_OTHER_BINARIES = (pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+_OTHER_LISTS = (
+    pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view, pa.types.is_large_list_view,
+)  # fmt: skip
 _Test = Callable[[pa.DataType], bool]
 _Convert = Callable[[pa.Array], pa.Array]
 _PLAIN: tuple[tuple[_Test, _Convert], ...] = (
@@ -292,12 +281,9 @@ _PLAIN: tuple[tuple[_Test, _Convert], ...] = (
     (pa.types.is_dictionary, lambda array: plain(array.dictionary_decode())),
     (pa.types.is_union, _union),
     (pa.types.is_interval, _interval),
-    (_is_other_list, lambda array: _plain_nested(array.cast(pa.list_(array.type.value_type)))),
-    (
-        lambda kind: pa.types.is_large_string(kind) or pa.types.is_string_view(kind),
-        lambda array: array.cast(pa.string()),
-    ),
-    (_is_other_binary, lambda array: array.cast(pa.binary())),
+    (_any_of(*_OTHER_LISTS), lambda array: _plain_nested(array.cast(pa.list_(array.type.value_type)))),
+    (_any_of(pa.types.is_large_string, pa.types.is_string_view), lambda array: array.cast(pa.string())),
+    (_any_of(*_OTHER_BINARIES), lambda array: array.cast(pa.binary())),
     (pa.types.is_nested, _plain_nested),
 )
 
@@ -349,18 +335,16 @@ def json_rows(columns: Sequence[Column], batch: pa.RecordBatch) -> list[str]:
 def _write_json(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
     separator = "[\n"
     for batch in batches:
-        if not batch.num_rows:
-            continue
-        yield (separator + ",\n".join(_json_objects(columns, batch))).encode()
-        separator = ",\n"
+        if batch.num_rows:
+            yield (separator + ",\n".join(_json_objects(columns, batch))).encode()
+            separator = ",\n"
     yield b"[]\n" if separator == "[\n" else b"\n]\n"
 
 
 def _write_json_lines(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
     for batch in batches:
-        if not batch.num_rows:
-            continue
-        yield ("\n".join(_json_objects(columns, batch)) + "\n").encode()
+        if batch.num_rows:
+            yield ("\n".join(_json_objects(columns, batch)) + "\n").encode()
 
 
 def _without_formulas(text: pa.Array) -> pa.Array:

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import pyarrow as pa
 
 from service.query.encode.formats import Column, is_number, printable
-from service.query.encode.table import text_rows, text_width
+from service.query.encode.table import padded, text_rows, text_width
 
 # An underscore or a bracket is a mark only where it closes something: key_group and [1, 2] stay as they are.
 _MARKS = re.compile(r"([\\`*~|<&$]|_(?![A-Za-z0-9])|\](?=[(\[]))")
@@ -49,7 +49,7 @@ def markdown_lines(
         "-" * (width - 1) + (":" if to_right else "-") for width, to_right in zip(widths, right, strict=True)
     ]
     for row in chain((names, rule), first, rows):
-        yield f"| {' | '.join(map(_padded, row, widths, right))} |"
+        yield f"| {' | '.join(map(padded, row, widths, right))} |"
 
 
 def html_lines(
@@ -82,11 +82,6 @@ def _html_row(tag: str, cells: Iterable[str], ends: Sequence[str]) -> str:
 def _without_marks(text: str) -> str:
     """Return a text that Markdown shows as it is."""
     return _MARKS.sub(r"\\\1", text)
-
-
-def _padded(text: str, width: int, right: bool) -> str:
-    blanks = " " * (width - text_width(text))
-    return blanks + text if right else text + blanks
 
 
 # XML 1.0 has no way to write these, and names of states may have them.

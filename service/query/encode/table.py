@@ -214,10 +214,11 @@ def _cut(widths: Sequence[int], least: Sequence[int], width: int) -> list[int]:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], *, whole: bool) -> str:
-    return _GAP.join(map(_padded, cells, widths, right, repeat(whole))).rstrip()
+    return _GAP.join(map(padded, cells, widths, right, repeat(whole))).rstrip()
 
 
-def _padded(text: str, width: int, right: bool, whole: bool) -> str:
+def padded(text: str, width: int, right: bool, whole: bool = True) -> str:
+    """Return a text with blanks, on its left if it stands to the right; a text that is not to be whole is cut."""
     if not whole and text_width(text) > width:
         text = text[: max(width - 1, 1)] + "…"
     blanks = " " * (width - text_width(text))
