@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,11 +59,7 @@ class SourceOptions:
         for name in ("path", "table"):
             if not options.get(name):
                 raise InvalidOptionError(f"expected the option {name!r}, found none")
-        nanoseconds = options.get("nanoseconds", "error").lower()
-        if nanoseconds not in _NANOSECONDS:
-            raise InvalidOptionError(
-                f"expected nanoseconds of {', '.join(_NANOSECONDS)}, found {nanoseconds!r}"
-            )
+        nanoseconds = _choice("nanoseconds", options, _NANOSECONDS, "error")
         partitions = options.get("partitions", "1")
         if not partitions.isdecimal() or int(partitions) < 1:
             raise InvalidOptionError(f"expected partitions of 1 or more, found {partitions!r}")
@@ -138,16 +134,12 @@ class StreamOptions:
             {name: text for name, text in options.items() if name not in OF_STREAMS},
             (_OPTIONS | OF_STREAMS) - {"database", "columns"},
         )
-        mode, on_gone = options.get("mode", "").lower(), options.get("on_gone", FAIL).lower()
-        for name, value, allowed in (("mode", mode, MODES), ("on_gone", on_gone, ON_GONE)):
-            if value not in allowed:
-                raise InvalidOptionError(f"expected {name} of {', '.join(allowed)}, found {value!r}")
         return cls(
             source=source,
-            mode=mode,
+            mode=_choice("mode", options, MODES, ""),
             job=options.get("job") or None,
             since=options.get("since") or LATEST,
-            on_gone=on_gone,
+            on_gone=_choice("on_gone", options, ON_GONE, FAIL),
         )
 
     def job_of(self, catalog: Catalog) -> Job:
@@ -166,6 +158,13 @@ class StreamOptions:
                 f"expected the option 'job', because the path has several; found {names}"
             )
         return jobs[0]
+
+
+def _choice(name: str, options: Mapping[str, str], allowed: Sequence[str], default: str) -> str:
+    value = options.get(name, default).lower()
+    if value not in allowed:
+        raise InvalidOptionError(f"expected {name} of {', '.join(allowed)}, found {value!r}")
+    return value
 
 
 def _columns(text: str | None) -> tuple[str, ...] | None:

@@ -105,35 +105,27 @@ class JvmSessions(Sessions):
 
     def tasks(self, tag: str) -> tuple[int, int]:
         """Implement `Sessions.tasks`."""
-        done = total = 0
-        with contextlib.suppress(Exception):
-            for stage in self._stages(tag):
-                done += stage.numCompletedTasks
-                total += stage.numTasks
-        return done, total
+        stages = self._stages(tag)
+        return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
     def running(self, tag: str) -> int:
         """Implement `Sessions.running`."""
-        running = 0
-        with contextlib.suppress(Exception):
-            for stage in self._stages(tag):
-                running += stage.numActiveTasks
-        return running
+        return sum(stage.numActiveTasks for stage in self._stages(tag))
 
-    def _stages(self, tag: str) -> Iterator[SparkStageInfo]:
-        """Yield what Spark knows of the stages of a query."""
+    def _stages(self, tag: str) -> list[SparkStageInfo]:
+        """Return what Spark knows of the stages of a query; nothing more once it is gone."""
+        stages: list[SparkStageInfo] = []
         session = self._session
         if session is None:
-            return
-        tracker = session.sparkContext.statusTracker()
-        # pyspark's tracker knows groups of jobs, but not tags.
-        java: Any = session.sparkContext._jsc.sc().statusTracker()
-        for job in java.getJobIdsForTag(tag):
-            found = tracker.getJobInfo(int(job))
-            for stage in found.stageIds if found is not None else ():
-                info = tracker.getStageInfo(stage)
-                if info is not None:
-                    yield info
+            return stages
+        with contextlib.suppress(Exception):
+            tracker = session.sparkContext.statusTracker()
+            # pyspark's tracker knows groups of jobs, but not tags.
+            java: Any = session.sparkContext._jsc.sc().statusTracker()
+            jobs = (tracker.getJobInfo(int(job)) for job in java.getJobIdsForTag(tag))
+            found = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
+            stages += (stage for stage in found if stage is not None)
+        return stages
 
     def forget(self) -> None:
         """Implement `Sessions.forget`: the next query starts another JVM."""
