@@ -366,8 +366,19 @@ class SavepointError(QueryError, status=422, code="UNREADABLE_SAVEPOINT"):
     """The savepoint cannot be read."""
 
 
-def query_error_of(error: Exception) -> QueryError:
-    """Translate an error of any room; the caller raises the result `from error`."""
+def query_error_of(error: Exception, position: Position | None = None) -> QueryError:
+    """Translate an error of any room; the caller raises the result `from error`.
+
+    Args:
+        error: the error.
+        position: in the SQL text, if the error has none.
+    """
+    found = _translation_of(error)
+    found.position = found.position or position
+    return found
+
+
+def _translation_of(error: Exception) -> QueryError:
     # The method resolution order finds the translation of the nearest base class.
     for kind in type(error).__mro__:
         if kind in _TRANSLATIONS:
@@ -391,12 +402,12 @@ def query_error_of(error: Exception) -> QueryError:
 
 
 @contextmanager
-def translated(*kinds: type[Exception]) -> Iterator[None]:
-    """Raise errors of other rooms as those of the service."""
+def translated(*kinds: type[Exception], position: Position | None = None) -> Iterator[None]:
+    """Raise errors of other rooms as those of the service, with a position in the SQL text."""
     try:
         yield
     except kinds as error:
-        raise query_error_of(error) from error
+        raise query_error_of(error, position) from error
 
 
 def is_full(error: OSError) -> bool:

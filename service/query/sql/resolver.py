@@ -24,8 +24,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -47,6 +46,7 @@ from service.base.errors import (
     TableNotFoundError,
     near_names_hint,
     query_error_of,
+    translated,
 )
 from service.query.sql.names import (
     TablesBySelect,
@@ -269,14 +269,9 @@ class Resolver:
         references: list[TableReference] = []
         tables: dict[int, list[tuple[exp.Table, TableReference]]] = {}
         for node in list(query.find_all(exp.Table, bfs=False)):
-            compared = self._call(node, DIFFERENCES)
-            at = self._call(node, SAVEPOINT_METADATA) if self._is_upstream and compared is None else None
-            if compared is not None:
-                reference = self._difference(compared, len(references) + 1)
-            elif (changed := self._call(node, CHANGES)) is not None:
-                reference = self._changes(changed, len(references) + 1)
-            elif at is not None:
-                reference = self._metadata(at[0], len(references) + 1)
+            called = self._called(node, len(references) + 1)
+            if called is not None:
+                reference = called
             elif isinstance(node.this, exp.Func):
                 check_table_function(node.this)
                 continue
@@ -311,8 +306,16 @@ class Resolver:
             ),
         )
 
-    def _call(self, node: exp.Table, function: str) -> tuple[NameArgument, ...] | None:
-        return table_call(node, self._sql, function) if isinstance(node.this, exp.Func) else None
+    def _called(self, node: exp.Table, number: int) -> TableReference | None:
+        """Return the table that a call of a function stands for; None for anything else."""
+        functions = {DIFFERENCES: self._difference, CHANGES: self._changes}
+        if self._is_upstream:
+            functions[SAVEPOINT_METADATA] = self._metadata
+        for function, made in functions.items() if isinstance(node.this, exp.Func) else ():
+            call = table_call(node, self._sql, function)
+            if call is not None:
+                return made(call, number)
+        return None
 
     def again(self, query: RememberedQuery) -> Plan | None:
         """Return the plan of a query that was planned before; None if its names mean other tables now.
@@ -340,7 +343,7 @@ class Resolver:
         Raises:
             DatabaseNotFoundError: the catalog has no such database.
         """
-        with _placed(position, CatalogError):
+        with translated(CatalogError, position=position):
             return self._database_of(schema_called(self._catalog, name))
 
     def _database_of(self, schema: ListedSchema) -> Owner:
@@ -408,7 +411,7 @@ class Resolver:
         # Before the catalog: `system.jdbc.tables` has three parts, as a table of a database has.
         system = self._system_table(parts, node, position)
         if system is not None:
-            return TableReference(name=f"{number}: {'.'.join(parts)}", database=None, table=system)
+            return _reference(number, ".".join(parts), system)
         catalogs = (CATALOG, STATE_CATALOG) if self._is_upstream else (CATALOG,)
         if len(parts) > 3 or (len(parts) == 3 and parts[0].casefold() not in catalogs):
             raise TableNotFoundError(
@@ -419,8 +422,7 @@ class Resolver:
         qualifier = parts[-2] if len(parts) > 1 else None
         if qualifier is not None and qualifier.casefold() == INFORMATION_SCHEMA:
             listing = self._listing(parts[-1], node, position)
-            name = f"{number}: {INFORMATION_SCHEMA}.{listing.name}"
-            return TableReference(name=name, database=None, table=listing)
+            return _reference(number, f"{INFORMATION_SCHEMA}.{listing.name}", listing)
         if qualifier is not None:
             return self._of_database(self.database(qualifier, position), parts[-1], number, position)
         assumed = self.assumed
@@ -439,7 +441,7 @@ class Resolver:
     ) -> TableReference:
         table = self._table(database, name, position)
         read = None if isinstance(database, JobTables) else database
-        return TableReference(name=f"{number}: {database.name}.{table.name}", database=read, table=table)
+        return _reference(number, f"{database.name}.{table.name}", table, read)
 
     @property
     def upstream_databases(self) -> Sequence[str]:
@@ -454,13 +456,12 @@ class Resolver:
         """
         return database.upstream_tables if self._is_upstream and isinstance(database, Database) else ()
 
-    def _metadata(self, argument: NameArgument, number: int) -> TableReference:
+    def _metadata(self, call: tuple[NameArgument, ...], number: int) -> TableReference:
         """Return the metadata of the database at a path, or of a name."""
+        (argument,) = call
         database = database_at(self._catalog, argument.name) or self._one_database(argument)
-        name = f"{number}: {SAVEPOINT_METADATA}({database.name})"
-        return TableReference(
-            name=name, database=database, table=self._table(database, METADATA, argument.position)
-        )
+        table = self._table(database, METADATA, argument.position)
+        return _reference(number, f"{SAVEPOINT_METADATA}({database.name})", table, database)
 
     def _difference(self, call: tuple[NameArgument, ...], number: int) -> TableReference:
         old, new, *table_named = call
@@ -471,16 +472,14 @@ class Resolver:
         try:
             table = compared.table(None if wanted is None else wanted.name)
         except NoSuchTableError as error:
-            failure = _at(query_error_of(error), None if wanted is None else wanted.position)
+            failure = query_error_of(error, None if wanted is None else wanted.position)
             where = " or ".join(repr(one.name) for one in (before, after) if one is not None)
             failure.message = f"there is no table {error.name!r} in database {where}"
             raise failure from error
         except NotComparableError as error:
-            raise _at(query_error_of(error), old.position) from error
+            raise query_error_of(error, old.position) from error
         names = [compared.name, *([] if wanted is None else [table.name])]
-        return TableReference(
-            name=f"{number}: {DIFFERENCES}({', '.join(names)})", database=compared, table=table
-        )
+        return _reference(number, f"{DIFFERENCES}({', '.join(names)})", table, compared)
 
     def _changes(self, call: tuple[NameArgument, ...], number: int) -> TableReference:
         schema, argument = call
@@ -492,10 +491,9 @@ class Resolver:
                 hint="the schema of a job's history ends in __history; SHOW SCHEMAS lists all",
                 position=position,
             )
-        with _placed(position, CatalogError, ReaderError):
+        with translated(CatalogError, ReaderError, position=position):
             table = changes_of(history, argument.name)
-        name = f"{number}: {history.name}.{CHANGES}({table.name})"
-        return TableReference(name=name, database=history, table=table)
+        return _reference(number, f"{history.name}.{CHANGES}({table.name})", table, history)
 
     def _before(self, argument: NameArgument, after: Database) -> Database:
         """Return the database that a call compares with another one, which may be the one before it in its job."""
@@ -522,31 +520,31 @@ class Resolver:
 
     def _file(self, node: exp.Table, number: int, position: Position | None) -> TableReference:
         path = node.name
-        with _placed(position, QueryError):
+        with translated(QueryError, position=position):
             found = self._system_tables.file(path) if self._system_tables is not None else None
         if found is None:
             raise ForbiddenError("reading files is not allowed", position=position)
         # Columns may be qualified by the name of the table: counts.word FROM 'folder/counts.csv'.
         node.this.set("this", found.name)
-        return TableReference(name=f"{number}: {path}", database=None, table=found)
+        return _reference(number, path, found)
 
     def _frame(self, name: str, number: int, position: Position | None) -> TableReference | None:
-        with _placed(position, QueryError):
+        with translated(QueryError, position=position):
             found = self._system_tables.frame(name) if self._system_tables is not None else None
-        return None if found is None else TableReference(name=f"{number}: {name}", database=None, table=found)
+        return None if found is None else _reference(number, name, found)
 
     def _system_table(self, parts: Sequence[str], node: exp.Table, position: Position | None) -> Table | None:
         if self._system_tables is None:
             return None
         path = tuple(part.casefold() for part in parts)
-        with _placed(position, QueryError):
+        with translated(QueryError, position=position):
             return self._system_tables.table(path, self._requested(node))
 
     def _requested(self, node: exp.Table) -> tuple[str, ...] | None:
         return requested_databases(node, lambda: listed_names(self._catalog))
 
     def _listing(self, name: str, node: exp.Table, position: Position | None) -> Table:
-        with _placed(position, NoSuchTableError):
+        with translated(NoSuchTableError, position=position):
             return information_schema_table(self._catalog, name, self._requested(node))
 
     def _table(self, database: Owner, name: str, position: Position | None) -> Table:
@@ -556,12 +554,21 @@ class Resolver:
                 found = database.upstream_table(name)
             return found or database.table(name)
         except NoSuchTableError as error:
-            failure = _at(query_error_of(error), position)
+            failure = query_error_of(error, position)
             # A database may stand where a table is expected: FROM chk-41.
             near = error.near or near_names(name, listed_names(self._catalog))
             failure.message = f"there is no table {name!r} in database {database.name!r}"
             failure.hint = near_names_hint(near) or f'SHOW TABLES FROM "{database.name}" lists its tables'
             raise failure from error
+
+
+def _reference(
+    number: int,
+    name: str,
+    table: Table,
+    database: Database | HistoryDatabase | ComparedDatabases | None = None,
+) -> TableReference:
+    return TableReference(name=f"{number}: {name}", database=database, table=table)
 
 
 def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, tuple[Predicate, PredicateGrounds]]:
@@ -589,20 +596,6 @@ def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, tuple[Pre
             if predicate != ANYTHING:
                 predicates[references[alias].name] = predicate, texts
     return predicates
-
-
-@contextmanager
-def _placed(position: Position | None, *kinds: type[Exception]) -> Iterator[None]:
-    """Raise errors as those of the service, with a place in the text."""
-    try:
-        yield
-    except kinds as error:
-        raise _at(query_error_of(error), position) from error
-
-
-def _at(error: QueryError, position: Position | None) -> QueryError:
-    error.position = error.position or position
-    return error
 
 
 name_tables()
