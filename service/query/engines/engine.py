@@ -30,11 +30,12 @@ from service.base.errors import (
     QueryCancelledError,
     QueryError,
     query_error_of,
+    translated,
 )
 from service.base.settings import Settings
 from service.query.encode.formats import Column
 from service.query.engines.parallel import SplitCount, read_splits
-from service.query.sql.plan import Comparison, Plan, UnreadFile, unread_files
+from service.query.sql.plan import Comparison, Plan, ShortStatement, UnreadFile, unread_files
 from service.query.sql.short import identifier
 
 
@@ -251,18 +252,12 @@ class ScanWork:
     Attributes:
         title: of the table, for errors.
         scan: of the columns that the statement reads.
-        columns: of the scan, in the order of the answer.
-        names: in the answer.
-        conditions: all must be true.
-        limit: most rows; None for all.
+        statement: the statement.
     """
 
     title: str
     scan: Scan
-    columns: tuple[str, ...]
-    names: tuple[str, ...]
-    conditions: tuple[Comparison, ...]
-    limit: int | None
+    statement: ShortStatement
 
     @classmethod
     def of(cls, plan: Plan) -> ScanWork:
@@ -271,22 +266,16 @@ class ScanWork:
         Raises:
             ReaderError: a state file cannot be opened.
         """
-        short = plan.short
-        assert short is not None
+        assert plan.short is not None
         (reference,) = plan.tables
-        return cls(
-            title=reference.title,
-            scan=reference.scan.narrowed(reference.columns),
-            columns=short.columns,
-            names=short.names,
-            conditions=short.conditions,
-            limit=short.limit,
-        )
+        scan = reference.scan.narrowed(reference.columns)
+        return cls(title=reference.title, scan=scan, statement=plan.short)
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the answer."""
-        fields = zip(self.names, map(self.scan.schema.field, self.columns), strict=True)
+        columns = map(self.scan.schema.field, self.statement.columns)
+        fields = zip(self.statement.names, columns, strict=True)
         return pa.schema([(name, field.type) for name, field in fields])
 
     def content(self) -> bytes:
@@ -341,18 +330,18 @@ class ScanExecution(Execution):
             self._batches.close()
 
     def _rows(self) -> Generator[pa.RecordBatch]:
-        work = self._work
-        left = work.limit
+        work, statement = self._work, self._work.statement
+        left = statement.limit
         started = time.monotonic()
         work.scan.counter.on_check(self._check)
         try:
             for batch in read_splits(work.scan, 1, self._check, self._count):
-                kept = _kept(batch, work.conditions)
+                kept = _kept(batch, statement.conditions)
                 if left is not None:
                     kept = kept.slice(0, left)
                     left -= kept.num_rows
                 if kept.num_rows:
-                    arrays = [kept.column(name) for name in work.columns]
+                    arrays = [kept.column(name) for name in statement.columns]
                     yield pa.RecordBatch.from_arrays(arrays, schema=work.schema)
                 if left == 0:
                     return
@@ -427,10 +416,8 @@ class ScanEngine(Engine):
         refusal = self.refusal(plan)
         if refusal is not None:
             raise refusal
-        try:
+        with translated(CatalogError, ReaderError):
             work = ScanWork.of(plan)
-        except (CatalogError, ReaderError) as error:
-            raise query_error_of(error) from error
         return self._local.reading(work) or ScanExecution(work)
 
     def close(self) -> None:
