@@ -137,14 +137,8 @@ _SIDES: dict[type[exp.Expr], tuple[bool, bool]] = {
     exp.LTE: (False, True),
     exp.EQ: (True, True),
 }
-_TIMES = frozenset(
-    {
-        exp.DataType.Type.TIMESTAMPTZ,
-        exp.DataType.Type.TIMESTAMP,
-        exp.DataType.Type.TIMESTAMPNTZ,
-        exp.DataType.Type.DATE,
-    }
-)
+_Type = exp.DataType.Type
+_TIMES = frozenset({_Type.TIMESTAMPTZ, _Type.TIMESTAMP, _Type.TIMESTAMPNTZ, _Type.DATE})
 
 
 _JOIN_SIDES = frozenset({"", "LEFT", "RIGHT", "FULL"})
@@ -196,15 +190,8 @@ def predicates_of(
         constants = _joined_constants(select, joins)
         if constants or scope.merged:
             sources = [select.args["from_"], *joins]
-        _meet_constants(
-            values,
-            [
-                *((one.this, one.expression) for one in conjuncts if isinstance(one, exp.EQ)),
-                *_merged_sides(select, joins),
-            ],
-            constants,
-            scope,
-        )
+        equal = [(one.this, one.expression) for one in conjuncts if isinstance(one, exp.EQ)]
+        _meet_constants(values, [*equal, *_merged_sides(select, joins)], constants, scope)
         _share(values, [*_equalities(conjuncts, scope), *scope.merged_pairs()], scope)
     ranges, by_ranges = ranges_of(conjuncts, scope.find)
     predicates = {
@@ -365,16 +352,13 @@ def _field_values(conjuncts: Sequence[exp.Expr], scope: _Scope) -> tuple[_Values
     given: dict[_Column, dict[tuple[str, ...], tuple[exp.Expr, exp.Expr]]] = {}
     for conjunct in conjuncts:
         if isinstance(conjunct, exp.EQ):
-            for field, constant in (
-                (conjunct.this, conjunct.expression),
-                (conjunct.expression, conjunct.this),
-            ):
+            sides = conjunct.this, conjunct.expression
+            for field, constant in (sides, reversed(sides)):
                 found = scope.find_field(field)
                 if found is not None:
                     column, path = found
-                    given.setdefault(column, {}).setdefault(
-                        tuple(map(str.casefold, path)), (constant, conjunct)
-                    )
+                    folded = tuple(map(str.casefold, path))
+                    given.setdefault(column, {}).setdefault(folded, (constant, conjunct))
     values: _Values = {}
     used: list[exp.Expr] = []
     for column, fields in given.items():
@@ -413,26 +397,34 @@ def _condition(node: exp.Expr, scope: _Scope) -> _Condition | None:
     if isinstance(node, exp.Or):
         return _any_of([_condition(operand, scope) for operand in node.flatten()])
     if isinstance(node, exp.EQ | exp.NullSafeEQ):
-        return _is_one_of(node.this, [node.expression], scope) or _is_one_of(
-            node.expression, [node.this], scope
-        )
+        one, other = node.this, node.expression
+        return _one_of(scope.find(one), [other], scope) or _one_of(scope.find(other), [one], scope)
     if isinstance(node, exp.In) and not any(node.args.get(name) for name in ("unnest", "field")):
         query = node.args.get("query")
         if query is None:
-            return _is_one_of(node.this, node.expressions, scope)
+            return _one_of(scope.find(node.this), node.expressions, scope)
         columns = list((constants_of(query) or {}).values())
-        return _meets(scope.find(node.this), columns[0], scope) if len(columns) == 1 else None
+        return _one_of_column(scope.find(node.this), columns[0], scope) if len(columns) == 1 else None
     return None
 
 
-def _meets(columns: tuple[_Column, ...], constants: Sequence[exp.Expr], scope: _Scope) -> _Condition | None:
-    """Return a column and the constants of another column that it must equal."""
+def _one_of(
+    columns: tuple[_Column, ...], nodes: Iterable[exp.Expr], scope: _Scope, *, strict: bool = False
+) -> _Condition | None:
+    """Return a column and the constants that it must equal one of."""
     if not columns:
         return None
+    values = [value_of(node, scope.type_of(columns[0]), strict=strict) for node in nodes]
+    return None if any(value is None for value in values) else (columns, _distinct(values))
+
+
+def _one_of_column(
+    columns: tuple[_Column, ...], constants: Iterable[exp.Expr], scope: _Scope
+) -> _Condition | None:
+    """Return a column and the constants of another column that it must equal."""
     # NULL equals nothing.
     known = [node for node in constants if not isinstance(node.unnest(), exp.Null)]
-    values = [value_of(node, scope.type_of(columns[0]), strict=True) for node in known]
-    return None if any(value is None for value in values) else (columns, _distinct(values))
+    return _one_of(columns, known, scope, strict=True)
 
 
 def _joined_constants(select: exp.Select, joins: Sequence[exp.Join]) -> dict[str, Constants]:
@@ -462,9 +454,10 @@ def _meet_constants(
             if not isinstance(other, exp.Column) or len(other.parts) != 2:
                 continue
             allowed = constants.get(other.table.casefold(), {}).get(other.name.casefold())
-            condition = None if allowed is None else _meets(scope.find(one), allowed, scope)
-            for column in condition[0] if condition else ():
-                values[column] = _both(values.get(column), condition[1] if condition else ())
+            condition = None if allowed is None else _one_of_column(scope.find(one), allowed, scope)
+            columns, known = condition or ((), ())
+            for column in columns:
+                values[column] = _both(values.get(column), known)
 
 
 def _merged_sides(select: exp.Select, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
@@ -489,14 +482,6 @@ def _any_of(conditions: Sequence[_Condition | None]) -> _Condition | None:
     if len(known) != len(conditions) or len({columns for columns, _ in known}) != 1:
         return None
     return known[0][0], _distinct(value for _, values in known for value in values)
-
-
-def _is_one_of(left: exp.Expr, right: Iterable[exp.Expr], scope: _Scope) -> _Condition | None:
-    columns = scope.find(left)
-    if not columns:
-        return None
-    values = [value_of(node, scope.type_of(columns[0])) for node in right]
-    return None if any(value is None for value in values) else (columns, _distinct(values))
 
 
 def _equalities(conjuncts: Iterable[exp.Expr], scope: _Scope) -> Iterator[tuple[_Column, _Column]]:

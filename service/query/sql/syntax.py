@@ -17,9 +17,7 @@ class _WordTokenizer(DuckDB.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
-class _BackquotingTokenizer(DuckDB.Tokenizer):
-    # Names behind EXPLAIN are quoted, too.
-    COMMANDS: ClassVar[set[TokenType]] = set()
+class _BackquotingTokenizer(_WordTokenizer):
     IDENTIFIERS: ClassVar = ['"', "`"]
 
 
