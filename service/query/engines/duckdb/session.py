@@ -9,10 +9,9 @@ over them, which it parses and binds. It keeps nothing of the answer: a session 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -213,33 +212,32 @@ class IdleSessions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._numbers = count()
-        self._waiting: OrderedDict[int, Session] = OrderedDict()
+        self._waiting: list[Session] = []
 
     def take(self, key: SessionKey) -> Session | None:
         """Remove and return a session for this statement, or else for another one over the same tables; None if none waits."""
         with self._lock:
-            for number in reversed(self._waiting):
-                if self._waiting[number].key.is_of(key):
-                    return self._waiting.pop(number)
-            for number, session in self._waiting.items():
-                if session.key.has_tables_of(key):
-                    del self._waiting[number]
-                    session.be_for(key)
-                    return session
-        return None
+            same = (session for session in reversed(self._waiting) if session.key.is_of(key))
+            alike = (session for session in self._waiting if session.key.has_tables_of(key))
+            found = next(chain(same, alike), None)
+            if found is None:
+                return None
+            self._waiting.remove(found)
+        if found.key.text != key.text:
+            found.be_for(key)
+        return found
 
     def put(self, session: Session) -> None:
         """Add a detached session; close the oldest if too many wait."""
         with self._lock:
-            self._waiting[next(self._numbers)] = session
-            surplus = self._waiting.popitem(last=False)[1] if len(self._waiting) > _MOST_IDLE else None
+            self._waiting.append(session)
+            surplus = self._waiting.pop(0) if len(self._waiting) > _MOST_IDLE else None
         if surplus is not None:
             surplus.close()
 
     def clear(self) -> None:
         """Close all sessions that wait."""
         with self._lock:
-            waiting, self._waiting = self._waiting, OrderedDict()
-        for session in waiting.values():
+            waiting, self._waiting = self._waiting, []
+        for session in waiting:
             session.close()
