@@ -79,7 +79,7 @@ def memory_bytes(root: Path = _ROOT) -> int:
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for folder in _folders("memory", root):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            limits += [int(word) for word in _words(folder / name) if word.isdecimal()]
+            limits += [int(word) for word in _text(folder / name).split() if word.isdecimal()]
     return min(limits)
 
 
@@ -93,8 +93,9 @@ def cores(root: Path = _ROOT) -> int:
     has_affinity = hasattr(os, "sched_getaffinity")
     limits = [len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1]
     for folder in _folders("cpu", root):
-        words = _words(folder / "cpu.max")
-        words = words or _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
+        texts = (_text(folder / name) for name in ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"))
+        # A folder has either the file of version 2, or those of version 1.
+        words = " ".join(texts).split()
         if len(words) == 2 and all(word.isdecimal() and int(word) for word in words):
             quota, period = map(int, words)
             # Rounded up, as the JVM does: a quota of one and a half cores keeps two threads busy most of the time.
@@ -114,10 +115,6 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
         # A container may see the host's path but only its own cgroup, at the mount: so the path need not exist here.
         below = PurePosixPath(path.lstrip("/"))
         yield from (mount / part for part in (below, *below.parents) if ".." not in part.parts)
-
-
-def _words(path: Path) -> list[str]:
-    return _text(path).split()
 
 
 def _text(path: Path) -> str:

@@ -38,17 +38,13 @@ def checkout_commit(folder: Path) -> str | None:
     # Git would also take a repository around the folder, as that of a project whose environment is inside it.
     if not (folder / ".git").exists():
         return None
-    command = (
-        "git",
-        "-C",
-        str(folder),
-        *["describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+changes"],
-    )
+    command = ("git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+changes")
     # Inside a hook of Git, its variables name the repository of the hook.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         ended = subprocess.run(
             command,
+            cwd=folder,
             env=environment | {"GIT_OPTIONAL_LOCKS": "0"},
             capture_output=True,
             text=True,
