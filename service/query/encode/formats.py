@@ -296,7 +296,7 @@ _SIMPLE = (pa.types.is_string, pa.types.is_signed_integer, pa.types.is_boolean)
 _Write = Callable[[Sequence[Column], pa.Schema, _Batches], Iterator[bytes]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Format:
     """A format of answers.
 
@@ -478,28 +478,16 @@ def unique(columns: Sequence[Column]) -> list[str]:
     return names
 
 
-SPREADSHEET_CSV = Format(
-    name="csv", media_type="text/csv", suffix="csv", write=partial(_write_csv, written=_without_formulas)
-)
+SPREADSHEET_CSV = Format("csv", "text/csv", "csv", partial(_write_csv, written=_without_formulas))
 """CSV that is safe in spreadsheets: text of a state must not run as a formula."""
 FORMATS: dict[str, Format] = {
     known.name: known
     for known in (
-        Format(name="json", media_type="application/json", suffix="json", write=_write_json),
-        Format(name="jsonl", media_type="application/jsonl", suffix="jsonl", write=_write_json_lines),
-        Format(name="csv", media_type="text/csv", suffix="csv", write=_write_csv),
-        Format(
-            name="arrow",
-            media_type="application/vnd.apache.arrow.stream",
-            suffix="arrows",
-            write=_write_arrow,
-        ),
-        Format(
-            name="parquet",
-            media_type="application/vnd.apache.parquet",
-            suffix="parquet",
-            write=_write_parquet,
-        ),
+        Format("json", "application/json", "json", _write_json),
+        Format("jsonl", "application/jsonl", "jsonl", _write_json_lines),
+        Format("csv", "text/csv", "csv", _write_csv),
+        Format("arrow", "application/vnd.apache.arrow.stream", "arrows", _write_arrow),
+        Format("parquet", "application/vnd.apache.parquet", "parquet", _write_parquet),
     )
 }
 _SUFFIXES = FORMATS | {known.suffix: known for known in FORMATS.values()}
