@@ -237,52 +237,40 @@ def _double(value: str) -> _Rewrite:
     return taking(lambda: exp.cast(text(value), "DOUBLE"), 0)
 
 
+# Functions that become macros of their names, by their numbers of arguments. `trino.py` rewrites those with a zone, and leaves none.
+_MACROS = {
+    (1,): "array_max array_min cardinality from_unixtime json_array_length millisecond",
+    (2,): "at_timezone with_timezone array_position date_trunc element_at repeat to_base",
+    (2, 3): "regexp_extract sequence",
+    (3,): "date_add date_diff slice split_part",
+}
 # By their names as they are written, in small letters.
 REWRITTEN: dict[str, _Rewrite] = {
     # With weights it is refused: DuckDB has none.
     "approx_percentile": renamed("approx_quantile", 2),
-    # `trino.py` rewrites them with a zone, and leaves none of them.
-    "at_timezone": of_macro(2),
-    "with_timezone": of_macro(2),
-    "array_max": of_macro(1),
-    "array_min": of_macro(1),
-    "array_position": of_macro(2),
-    "cardinality": of_macro(1),
     "codepoint": renamed("unicode", 1),
     "contains": taking(partial(macro, "array_contains"), 2),
     "count_if": taking(_count_if, 1),
-    "date_add": of_macro(3),
-    "date_diff": of_macro(3),
     "date_format": formatted("date_format", of_mysql),
     "date_parse": _parsed("date_parse", of_mysql, "TIMESTAMP_MS"),
-    "date_trunc": of_macro(2),
     "e": _double("2.718281828459045"),
-    "element_at": of_macro(2),
     "every": renamed("bool_and", 1),
     "format_datetime": formatted("format_datetime", of_joda),
-    "from_unixtime": of_macro(1),
     "infinity": _double("inf"),
     "is_finite": renamed("isfinite", 1),
     "is_infinite": renamed("isinf", 1),
-    "json_array_length": of_macro(1),
     "json_extract": _at_path("json_extract"),
     "json_extract_scalar": _at_path("json_extract_scalar"),
     "json_size": _at_path("json_size"),
-    "millisecond": of_macro(1),
     "nan": _double("nan"),
     "parse_datetime": _parsed("parse_datetime", of_joda, "TIMESTAMPTZ"),
-    "regexp_extract": of_macro(2, 3),
     "regexp_replace": taking(_replaced, 2, 3),
-    "repeat": of_macro(2),
-    "sequence": of_macro(2, 3),
     "sha1": taking(lambda value: call("unhex", call("sha1", value)), 1),
-    "slice": of_macro(3),
     "split": renamed("string_split", 2),
-    "split_part": of_macro(3),
     "substr": taking(substring, 2, 3),
     "substring": taking(substring, 2, 3),
-    "to_base": of_macro(2),
     "yow": renamed("isoyear", 1),
+    **{name: of_macro(*counts) for counts, names in _MACROS.items() for name in names.split()},
     **{name: _url_part(pattern) for name, pattern in _URL_PARTS.items()},
 }
 # They mean the same in DuckDB, as sqlglot translates them.
