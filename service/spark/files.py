@@ -73,7 +73,7 @@ class FileWriter:
             raise
         except OSError as error:
             raise SavepointSourceError.of(NotWrittenError(f"{path}: {error.strerror or error}")) from error
-        yield pa.RecordBatch.from_arrays([pa.array([name])], schema=self.schema)
+        yield pa.RecordBatch.from_pylist([{"file": name}], schema=self.schema)
 
 
 class ComputedFileWriter:
@@ -130,13 +130,10 @@ class ParcelWorker:
             for number, parcel in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 answer = done(parcel, lambda: open_savepoint(self._source))
                 spare_the_collector()
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([number], pa.int32()), pa.array([answer], pa.binary())], schema=self.schema
-                )
+                yield pa.RecordBatch.from_pylist([{"number": number, "answer": answer}], schema=self.schema)
 
 
 def parcel_rows(parcels: list[bytes]) -> pa.Table:
     """Return a row for each parcel, with its number."""
-    return pa.table(
-        {"number": pa.array(range(len(parcels)), pa.int32()), "parcel": pa.array(parcels, pa.binary())}
-    )
+    schema = pa.schema([("number", pa.int32()), ("parcel", pa.binary())])
+    return pa.table({"number": list(range(len(parcels))), "parcel": parcels}, schema)

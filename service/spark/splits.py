@@ -90,10 +90,8 @@ class AnswerReader:
                 found = list(self._partials[number].of(batch for split in splits for batch in split.read()))
                 spare_the_collector()
             if found:
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([number], pa.int32()), pa.array([_stream(found)], pa.binary())],
-                    schema=self.schema,
-                )
+                row = {"table": number, "answer": _stream(found)}
+                yield pa.RecordBatch.from_pylist([row], schema=self.schema)
 
 
 def task_rows(tasks: Iterable[tuple[int, tuple[Split, ...]]]) -> pa.Table:

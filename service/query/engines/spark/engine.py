@@ -32,7 +32,6 @@ from catalog.references import SavepointReference
 from readers import TemporaryFolder
 from service.base.errors import (
     EngineError,
-    EngineUnavailableError,
     InvalidQueryError,
     NotOnSparkError,
     QueryCancelledError,
@@ -48,7 +47,7 @@ from service.query.engines.spark.connect import ConnectSessions
 from service.query.engines.spark.expressions.aggregates import AVERAGE
 from service.query.engines.spark.jvm import JvmSessions
 from service.query.engines.spark.sessions import Sessions, SparkSettings, spark_settings
-from service.query.engines.spark.sql import SparkQuery, spark_query
+from service.query.engines.spark.sql import SparkQuery, spark_query, view_name
 from service.query.sql.plan import Plan, ReadStatement, TableReference
 from service.query.sql.text import generated
 
@@ -139,10 +138,6 @@ def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
     query = spark_query(
         plan.query,
         {reference.name: reference.table.schema for reference in plan.tables},
-        {
-            reference.name: f"savepoint_table_{number}"
-            for number, reference in enumerate(plan.tables, start=1)
-        },
         [reference.name for reference in plan.tables if executors.is_scanned(reference)],
         in_part=in_part,
     )
@@ -278,9 +273,7 @@ class SparkExecution(Execution):
         except QueryError as error:
             self._failure = self._failure or error
         except Exception as error:  # pyspark's, py4j's and Java's, of any kind
-            failure = self._translated(error)
-            failure.__cause__ = error
-            self._failure = self._failure or failure
+            self._failure = self._failure or executors.failure_of(error, self._sessions)
         else:
             self._reader = reader
         self._done.set()
@@ -314,7 +307,7 @@ class SparkExecution(Execution):
         self, session: SparkSession, tables: Sequence[executors.SparkTable], query: SparkQuery
     ) -> DataFrame:
         for number, table in enumerate(tables, start=1):
-            table.frame(session).createOrReplaceTempView(f"savepoint_table_{number}")
+            table.frame(session).createOrReplaceTempView(view_name(number))
         executors.be_parallel(session, tables)
         if query.has_average:
             from service.spark.average import register
@@ -411,12 +404,6 @@ class SparkExecution(Execution):
 
         return pa.RecordBatchReader.from_batches(self._schema, made())
 
-    def _translated(self, error: Exception) -> QueryError:
-        failure = executors.spark_error_of(str(error))
-        if isinstance(failure, EngineUnavailableError):
-            self._sessions.forget()
-        return failure
-
 
 def _is_same(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether two types are the same, but for names of list elements and for nullability."""
@@ -425,14 +412,11 @@ def _is_same(found: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
         # Spark counts microseconds, and returns other units in them.
         return (found.unit == "ns") == (wanted.unit == "ns") and (found.tz is None) == (wanted.tz is None)
-    if pa.types.is_list(found) and pa.types.is_list(wanted):
-        return _is_same(found.value_type, wanted.value_type)
-    if pa.types.is_map(found) and pa.types.is_map(wanted):
-        return _is_same(found.key_type, wanted.key_type) and _is_same(found.item_type, wanted.item_type)
-    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
-        return [part.name for part in found] == [part.name for part in wanted] and all(
-            _is_same(own.type, other.type) for own, other in zip(found, wanted, strict=True)
-        )
+    if pa.types.is_nested(found) and found.id == wanted.id:
+        if pa.types.is_struct(found) and [part.name for part in found] != [part.name for part in wanted]:
+            return False
+        parts = ((found.field(place), wanted.field(place)) for place in range(found.num_fields))
+        return all(_is_same(own.type, other.type) for own, other in parts)
     if pa.types.is_time(found) and pa.types.is_time(wanted):
         return True
     return bool(found.equals(wanted))

@@ -26,6 +26,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -303,6 +304,15 @@ def spark_error_of(text: str) -> QueryError:
     return kind(f"Spark: {without_folders(message)}", detail=text)
 
 
+def failure_of(error: BaseException, sessions: Sessions) -> QueryError:
+    """Return the error that one of Spark's means, which is its cause; sessions that are gone are forgotten."""
+    failure = spark_error_of(str(error))
+    failure.__cause__ = error
+    if isinstance(failure, EngineUnavailableError):
+        sessions.forget()
+    return failure
+
+
 def missing_module(text: str) -> str:
     """Return the name of the Python package that is missing; empty if the error is another."""
     found = _MISSING_MODULE.search(text)
@@ -342,9 +352,7 @@ class SparkWork:
         self._parcels = list(parcels)
         self._source = source
         self._tag = f"savepointdb-write-{secrets.token_hex(8)}"
-        self._has_ended = threading.Event()
-        self._answers: dict[int, bytes] = {}
-        self._failure: QueryError | None = None
+        self._answers: Future[list[bytes]] = Future()
 
     def answers(self) -> list[bytes]:
         """Do the work, and return the answers in the order of the parcels.
@@ -355,13 +363,9 @@ class SparkWork:
         thread = threading.Thread(target=self._run, name=self._tag, daemon=True)
         thread.start()
         try:
-            self._has_ended.wait()
-            thread.join()
+            return self._answers.result()
         finally:
             self._settle(thread)
-        if self._failure is not None:
-            raise self._failure
-        return [self._answers[number] for number in range(len(self._parcels))]
 
     def _settle(self, thread: threading.Thread) -> None:
         """Cancel what still runs, and wait until none of the tasks writes: also one that was started twice, and is not needed."""
@@ -376,18 +380,13 @@ class SparkWork:
 
     def _run(self) -> None:
         try:
-            self._answers = self._asked()
+            self._answers.set_result(self._asked())
         except QueryError as error:
-            self._failure = error
-        except Exception as error:  # pyspark's, py4j's and Java's, of any kind
-            self._failure = spark_error_of(str(error))
-            self._failure.__cause__ = error
-            if isinstance(self._failure, EngineUnavailableError):
-                self._sessions.forget()
-        finally:
-            self._has_ended.set()
+            self._answers.set_exception(error)
+        except BaseException as error:  # pyspark's, py4j's and Java's, of any kind
+            self._answers.set_exception(failure_of(error, self._sessions))
 
-    def _asked(self) -> dict[int, bytes]:
+    def _asked(self) -> list[bytes]:
         session = self._sessions.new()
         from service.spark.files import ParcelWorker, parcel_rows
         from service.spark.types import spark_schema
@@ -398,5 +397,5 @@ class SparkWork:
             worker = ParcelWorker(self._source)
             frame = session.createDataFrame(parcel_rows(self._parcels))
             found = frame.mapInArrow(worker.savepoint, spark_schema(worker.schema)).toArrow()
-        numbers, answers = found.column(0).to_pylist(), found.column(1).to_pylist()
-        return dict(zip(numbers, answers, strict=True))
+        answers: list[bytes] = found.sort_by("number").column("answer").to_pylist()
+        return answers

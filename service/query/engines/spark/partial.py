@@ -275,9 +275,7 @@ class _PartialColumns:
 
     def column(self, name: str) -> exp.Column:
         """Return a column of the partial query."""
-        return exp.column(
-            exp.to_identifier(name, quoted=True), table=exp.to_identifier(self.table, quoted=True)
-        )
+        return exp.column(name, self.table, quoted=True)
 
 
 def _merged(select: exp.Select, columns: _PartialColumns) -> exp.Select:
@@ -317,13 +315,10 @@ def _rewritten(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
 _Merge = Callable[[exp.Expr, _PartialColumns], exp.Expr]
 
 
-def _again(kind: type[exp.AggFunc]) -> _Merge:
-    """Return a merge that applies the same aggregate to its own results."""
-
-    def merge(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
-        return _of_distinct(node, columns) or kind(this=columns.sum(node.copy()))
-
-    return merge
+def _again(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
+    """Apply the same aggregate to its own results."""
+    kind = type(node.this if isinstance(node, exp.Filter) else node)
+    return _of_distinct(node, columns) or kind(this=columns.sum(node.copy()))
 
 
 def _count(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
@@ -336,10 +331,7 @@ def _count_if(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
 
 
 def _avg(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
-    distinct = _of_distinct(node, columns)
-    if distinct is not None:
-        return distinct
-    return MergedAvg(
+    return _of_distinct(node, columns) or MergedAvg(
         this=columns.sum(_as(exp.Sum, node)),
         expression=columns.sum(_as(exp.Count, node)),
         of_group=isinstance(node, exp.Filter) or node.this not in columns.divided,
@@ -373,9 +365,5 @@ _MERGES: dict[type[exp.Expr], _Merge] = {
     exp.Avg: _avg,
     exp.Count: _count,
     exp.CountIf: _count_if,
-    exp.LogicalAnd: _again(exp.LogicalAnd),
-    exp.LogicalOr: _again(exp.LogicalOr),
-    exp.Max: _again(exp.Max),
-    exp.Min: _again(exp.Min),
-    exp.Sum: _again(exp.Sum),
+    **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr, exp.Max, exp.Min, exp.Sum), _again),
 }

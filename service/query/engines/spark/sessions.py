@@ -75,16 +75,11 @@ def spark_settings(settings: Settings) -> SparkSettings:
     Raises:
         InvalidSettingError: `spark_options` are not NAME=VALUE, or both a master and a Connect server are set.
     """
-    if settings.spark.master and settings.spark.remote:
+    given = settings.spark
+    if given.master and given.remote:
         raise InvalidSettingError("expected spark_master or spark_remote, found both")
-    return SparkSettings(
-        master=settings.spark.master,
-        remote=settings.spark.remote,
-        python=settings.spark.python,
-        options=_parsed_options(settings.spark.options),
-        export_directory=settings.spark.export_directory,
-        threshold_bytes=settings.spark.threshold_bytes or None,
-    )
+    parsed = {"options": _parsed_options(given.options), "threshold_bytes": given.threshold_bytes or None}
+    return SparkSettings(**(vars(given) | parsed))
 
 
 def _parsed_options(text: str) -> dict[str, str]:

@@ -21,7 +21,15 @@ from service.base.errors import InvalidQueryError, NotOnSparkError
 from service.query.engines.spark.expressions import aggregates, casts, conditions, terms, texts
 from service.query.engines.spark.expressions.aggregates import AVERAGE, has_aggregate, has_map, is_narrow
 from service.query.engines.spark.expressions.conditions import check_order, ordered, same_order, truth
-from service.query.engines.spark.expressions.terms import Handler, cast, is_whole, refuse_if, translate
+from service.query.engines.spark.expressions.terms import (
+    TEXT,
+    Handler,
+    as_type,
+    cast,
+    is_whole,
+    refuse_if,
+    translate,
+)
 from service.query.engines.spark.partial import (
     MergedAvg,
     PartialQuery,
@@ -32,6 +40,7 @@ from service.query.engines.spark.partial import (
     row_by_row,
 )
 from service.query.engines.spark.types import HUGEINT, Term, common_type
+from service.query.sql.text import quoted
 
 Columns = list[tuple[str, pa.DataType]]
 
@@ -71,6 +80,11 @@ class SparkQuery:
     computed: str
 
 
+def view_name(number: int) -> str:
+    """Return the name on Spark of the table of a plan with this number, from 1."""
+    return f"savepoint_table_{number}"
+
+
 def partial_name(table: str) -> str:
     """Return the name of the table that holds the partial aggregates of another."""
     return f"{table} in part"
@@ -79,7 +93,6 @@ def partial_name(table: str) -> str:
 def spark_query(
     query: exp.Query,
     schemas: Mapping[str, pa.Schema],
-    views: Mapping[str, str],
     scanned: Collection[str] = (),
     *,
     in_part: bool = True,
@@ -88,8 +101,7 @@ def spark_query(
 
     Args:
         query: the query of a plan; it is not changed.
-        schemas: schemas of the plan's tables, by name.
-        views: names of the tables on Spark, by name in the plan.
+        schemas: schemas of the plan's tables, by name, in their order.
         scanned: the tables that executors read.
         in_part: executors may aggregate rows before Spark takes them.
 
@@ -97,26 +109,18 @@ def spark_query(
         NotOnSparkError: Spark cannot answer it as DuckDB does.
         InvalidQueryError: a name in it means nothing.
     """
-    known = {
-        name: {column.name: sql_type(column.type) for column in schema} for name, schema in schemas.items()
+    types: dict[str, object] = {
+        quoted(name): {column.name: sql_type(column.type) for column in schema}
+        for name, schema in schemas.items()
     }
     try:
-        qualified = qualify(
-            query.copy(),
-            schema=MappingSchema(
-                {
-                    exp.to_identifier(name, quoted=True).sql("duckdb"): columns
-                    for name, columns in known.items()
-                },
-                dialect="duckdb",
-            ),
-            dialect="duckdb",
-        )
+        known = MappingSchema(types, dialect="duckdb")
+        qualified = qualify(query.copy(), schema=known, dialect="duckdb")
     except SqlglotError as error:
         raise InvalidQueryError(str(error).partition("\n")[0]) from error
     translator = _Translator(
         {name.casefold(): schema for name, schema in schemas.items()},
-        {name.casefold(): view for name, view in views.items()},
+        {name.casefold(): view_name(number) for number, name in enumerate(schemas, start=1)},
         {name.casefold() for name in scanned if in_part},
     )
     # Copied now, because `merged` below changes the query.
@@ -128,11 +132,8 @@ def spark_query(
     translated, columns = translator.query(qualified, _Names())
     # An expression that sqlglot cannot write for Spark is an error, and never left out.
     text = translated.sql("spark", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
-    partials = {
-        name: translator.partials[name.casefold()]
-        for name in schemas
-        if name.casefold() in translator.partials
-    }
+    found = ((name, translator.partials.get(name.casefold())) for name in schemas)
+    partials = {name: partial for name, partial in found if partial is not None}
     return SparkQuery(
         sql=text,
         types=tuple(kind for _, kind in columns),
@@ -178,7 +179,7 @@ class _Names:
         """
         alias, name = node.table.casefold(), node.name.casefold()
         if not alias and name in self.aliases:
-            return Term(exp.column(exp.to_identifier(node.name, quoted=True)), self.aliases[name])
+            return Term(exp.column(node.name, quoted=True), self.aliases[name])
         scope: _Names | None = self
         while scope is not None:
             if name in scope.tables.get(alias, {}):
@@ -186,12 +187,7 @@ class _Names:
                 self.is_correlated = self.is_correlated or scope is not self
                 if scope.translator is not None and alias in scope.origins:
                     scope.translator.use(scope.origins[alias], written)
-                return Term(
-                    exp.column(
-                        exp.to_identifier(written, quoted=True), exp.to_identifier(node.table, quoted=True)
-                    ),
-                    kind,
-                )
+                return Term(exp.column(written, node.table, quoted=True), kind)
             scope = scope.outer
         raise NotOnSparkError(f"the name {node.name!r}")
 
@@ -491,11 +487,7 @@ def _note_narrow(split: PartialSelect, scope: _Names) -> None:
 
 def cast_literal(value: Term) -> exp.Expr:
     """Return a value of the answer; an untyped NULL becomes a STRING, for Spark returns no column without a type."""
-    return (
-        exp.Cast(this=value.node, to=exp.DataType.build("STRING", dialect="spark"))
-        if value.type == pa.null()
-        else value.node
-    )
+    return as_type(value.node, TEXT) if value.type == pa.null() else value.node
 
 
 def _order(order: exp.Order, scope: _Names) -> Iterator[exp.Ordered]:
@@ -560,7 +552,7 @@ def _conformed(query: exp.Query, have: Columns, want: Columns) -> exp.Query:
         return exp.Subquery(this=query) if is_modified else query
     numbered = [(f"c{place}", kind) for place, (_, kind) in enumerate(have)]
     items = [
-        _named(cast(Term(exp.column(exp.to_identifier(name, quoted=True)), kind), target), column)
+        _named(cast(Term(exp.column(name, quoted=True), kind), target), column)
         for (name, kind), (column, target) in zip(numbered, want, strict=True)
     ]
     return exp.select(*items).from_(exp.Subquery(this=query, alias=_alias("side", numbered)))

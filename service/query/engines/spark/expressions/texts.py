@@ -55,8 +55,6 @@ from service.query.engines.spark.types import (
 from service.query.sql.translation.macros import FLINK_PREFIX, PREFIX
 
 _UNITS_OF_DATES = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"})
-# Texts, integers, booleans, dates: in this order.
-_PLAIN = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32)
 
 
 def _trino_date_trunc(node: exp.Expr, scope: Scope) -> Term:
@@ -89,18 +87,13 @@ def _of_dates(plain: exp.Expr, unit: str, kind: pa.DataType, scope: Scope) -> Te
     return Term(as_type(translate(plain, scope).node, DATE), DATE)
 
 
-def _cast(target: str, *known: int) -> Handler:
-    """Return the handler of a cast that is DuckDB's for some types.
-
-    Args:
-        target: the type.
-        known: numbers of `_PLAIN`.
-    """
+def _cast(target: str, *known: Callable[[pa.DataType], bool]) -> Handler:
+    """Return the handler of a cast that is DuckDB's for types that pass one of these tests."""
 
     def handle(node: exp.Expr, scope: Scope) -> Term:
         (value,) = _arguments(node, 1)
         kind = translate(value, scope).type
-        refuse_if(not any(_PLAIN[number](kind) for number in known), f"this cast of {kind}")
+        refuse_if(not any(test(kind) for test in known), f"this cast of {kind}")
         return translate(exp.cast(value.copy(), target), scope)
 
     return handle
@@ -112,13 +105,14 @@ def _arguments(node: exp.Expr, count: int) -> list[exp.Expr]:
 
 
 _INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER", 64: "BIGINT"}
+_SHOWN_ALIKE = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32)
 MACROS: dict[str, Handler] = {
     PREFIX + "date_trunc": _trino_date_trunc,
     PREFIX + "plus": _plus,
-    PREFIX + "varchar": _cast("VARCHAR", 0, 1, 2, 3),
-    FLINK_PREFIX + "string": _cast("VARCHAR", 0, 1, 3),
+    PREFIX + "varchar": _cast("VARCHAR", *_SHOWN_ALIKE, pa.types.is_boolean),
+    FLINK_PREFIX + "string": _cast("VARCHAR", *_SHOWN_ALIKE),
     **{
-        f"{prefix}integer_of_{bits}": _cast(name, 1, 2)
+        f"{prefix}integer_of_{bits}": _cast(name, pa.types.is_integer, pa.types.is_boolean)
         for prefix in (PREFIX, FLINK_PREFIX)
         for bits, name in _INTEGERS.items()
     },
@@ -240,31 +234,20 @@ def _digest(node: exp.Expr, scope: Scope) -> Term:
 _TRUNCATED_TO = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 
 
-def _part(name: str, shift: int = 0) -> Callable[[exp.Expr], exp.Expr]:
-    def made(instant: exp.Expr) -> exp.Expr:
-        number = call(name, instant)
-        return as_type(binary(exp.Add, number, number_of(shift)) if shift else number, BIGINT)
-
-    return made
-
-
 # Spark counts days of the week from Sunday = 1 (`dayofweek`) or Monday = 0 (`weekday`); DuckDB from Sunday = 0 (DOW) or
 # Monday = 1 (ISODOW).
-_PARTS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
-    "YEAR": _part("year"),
-    "QUARTER": _part("quarter"),
-    "MONTH": _part("month"),
-    "WEEK": _part("weekofyear"),
-    "DAY": _part("day"),
-    "HOUR": _part("hour"),
-    "MINUTE": _part("minute"),
-    "SECOND": _part("second"),
-    "DOY": _part("dayofyear"),
-    "DAYOFYEAR": _part("dayofyear"),
-    "DOW": _part("dayofweek", -1),
-    "DAYOFWEEK": _part("dayofweek", -1),
-    "ISODOW": _part("weekday", 1),
-}
+_PARTS = {
+    "YEAR": ("year", 0), "QUARTER": ("quarter", 0), "MONTH": ("month", 0), "WEEK": ("weekofyear", 0),
+    "DAY": ("day", 0), "HOUR": ("hour", 0), "MINUTE": ("minute", 0), "SECOND": ("second", 0),
+    "DOY": ("dayofyear", 0), "DAYOFYEAR": ("dayofyear", 0), "DOW": ("dayofweek", -1),
+    "DAYOFWEEK": ("dayofweek", -1), "ISODOW": ("weekday", 1),
+}  # fmt: skip
+
+
+def _part_of(value: Term, unit: str) -> Term:
+    name, shift = _PARTS[unit]
+    number = call(name, instant_of(value))
+    return Term(as_type(binary(exp.Add, number, number_of(shift)) if shift else number, BIGINT), BIGINT)
 
 
 def _extract(node: exp.Expr, scope: Scope) -> Term:
@@ -274,14 +257,11 @@ def _extract(node: exp.Expr, scope: Scope) -> Term:
     if unit == "EPOCH":
         return _epoch_of(value)
     refuse_if(unit not in _PARTS, f"extract({unit})")
-    return Term(_PARTS[unit](instant_of(value)), BIGINT)
+    return _part_of(value, unit)
 
 
-def _part_call(unit: str) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Term:
-        return Term(_PARTS[unit](instant_of(only(node, scope))), BIGINT)
-
-    return handle
+def _part_call(node: exp.Expr, scope: Scope) -> Term:
+    return _part_of(only(node, scope), node.key.upper())
 
 
 def _epoch_of(value: Term) -> Term:
@@ -368,6 +348,10 @@ _MAP_VALUES = "map_values"
 
 
 HANDLERS: dict[type[exp.Expr], Handler] = {
+    **dict.fromkeys(
+        (exp.Day, exp.Hour, exp.Minute, exp.Month, exp.Quarter, exp.Second, exp.Year), _part_call
+    ),
+    **dict.fromkeys((exp.DayOfWeek, exp.DayOfYear), _part_call),
     exp.Anonymous: _named_call,
     exp.Array: _array,
     exp.ArrayContains: _contains,
@@ -378,26 +362,18 @@ HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.DPipe: _joined,
     exp.DateDiff: _date_diff,
     exp.DateTrunc: _date_trunc,
-    exp.Day: _part_call("DAY"),
-    exp.DayOfWeek: _part_call("DOW"),
-    exp.DayOfWeekIso: _part_call("ISODOW"),
-    exp.DayOfYear: _part_call("DOY"),
+    exp.DayOfWeekIso: lambda node, scope: _part_of(only(node, scope), "ISODOW"),
     exp.EndsWith: _text_call("endswith", BOOLEAN, "this", "expression"),
     exp.Extract: _extract,
-    exp.Hour: _part_call("HOUR"),
     exp.Left: _end_of_text,
     exp.Length: _length,
     exp.Like: _like,
     exp.Lower: _changed_case,
     exp.MD5: _digest,
     exp.MapKeys: _map_part("map_keys"),
-    exp.Minute: _part_call("MINUTE"),
-    exp.Month: _part_call("MONTH"),
-    exp.Quarter: _part_call("QUARTER"),
     exp.Replace: _text_call("replace", TEXT, "this", "expression", "replacement"),
     exp.Right: _end_of_text,
     exp.SHA2: _digest,
-    exp.Second: _part_call("SECOND"),
     exp.StartsWith: _text_call("startswith", BOOLEAN, "this", "expression"),
     exp.StrPosition: _text_call("instr", BIGINT, "this", "substr"),
     exp.Struct: _struct,
@@ -406,5 +382,4 @@ HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.TimestampTrunc: _date_trunc,
     exp.UnixToTime: _epoch_ms,
     exp.Upper: _changed_case,
-    exp.Year: _part_call("YEAR"),
 }
