@@ -26,6 +26,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -274,17 +275,11 @@ class OpeningOptions:
 class _Look:
     """One look at a root, in a thread of its own: a mount that hangs holds up nobody else."""
 
-    def __init__(self, root: references.Root, options: StorageOptions, answered: threading.Condition) -> None:
+    def __init__(self, root: references.Root, options: StorageOptions) -> None:
         self.until = time.monotonic() + _PATIENCE_S
-        self.found: list[DiscoveredSavepoint] | None = None
-        self.failure: ReaderError | OSError | None = None
-        self._root, self._options, self._answered = root, options, answered
-        self.thread = threading.Thread(target=self._run, name=f"root {root.label}", daemon=True)
-        self.thread.start()
-
-    @property
-    def is_over(self) -> bool:
-        return self.found is not None or self.failure is not None
+        self.found: Future[list[DiscoveredSavepoint]] = Future()
+        self._root, self._options = root, options
+        threading.Thread(target=self._run, name=f"root {root.label}", daemon=True).start()
 
     def result(self) -> list[DiscoveredSavepoint]:
         """Return what was found.
@@ -293,26 +288,19 @@ class _Look:
             ReaderError: the root cannot be listed, or has not answered so far.
             OSError: it cannot be listed.
         """
-        if self.failure is not None:
-            raise self.failure
-        if self.found is None:
+        if not self.found.done():
             raise StorageError(
                 f"expected an answer within {_PATIENCE_S:g} s, found none so far", path=self._root.path
             )
-        return self.found
+        return self.found.result()
 
     def _run(self) -> None:
-        found: list[DiscoveredSavepoint] | None = None
-        failure: ReaderError | OSError | None = None
         try:
-            found = list(find_savepoints(self._root.path, self._options))
+            self.found.set_result(list(find_savepoints(self._root.path, self._options)))
         except (ReaderError, OSError) as error:
-            failure = error
+            self.found.set_exception(error)
         except BaseException as error:  # who waits for the root must not wait for ever
-            failure = StorageError(f"expected a root that can be listed, found {error!r}")
-        with self._answered:
-            self.found, self.failure = found, failure
-            self._answered.notify_all()
+            self.found.set_exception(StorageError(f"expected a root that can be listed, found {error!r}"))
 
 
 class RootDatabases:
@@ -340,7 +328,6 @@ class RootDatabases:
         given = tuple(roots)
         self._allow_missing = allow_missing
         self._missing: dict[str, str] = {}
-        self._answered = threading.Condition()
         # Label → a look that has not ended.
         self._looks: dict[str, _Look] = {}
         self._roots = references.labelled(given)
@@ -475,21 +462,20 @@ class RootDatabases:
         for root in self._roots:
             # One that hangs is not looked at twice.
             if root.label not in self._looks:
-                self._looks[root.label] = _Look(root, self._options.storage, self._answered)
+                self._looks[root.label] = _Look(root, self._options.storage)
         looks = self._looks.values()
-        with self._answered:
-            while not all(look.is_over for look in looks):
-                wait_s = max(look.until for look in looks if not look.is_over) - time.monotonic()
-                # While no root has answered there is nothing to serve.
-                if wait_s <= 0 and any(look.found is not None for look in looks):
-                    break
-                self._answered.wait(wait_s if wait_s > 0 else None)
+        while left := [look for look in looks if not look.found.done()]:
+            wait_s = max(look.until for look in left) - time.monotonic()
+            # While no root has answered there is nothing to serve.
+            if wait_s <= 0 and any(look.found.done() and not look.found.exception() for look in looks):
+                break
+            wait([look.found for look in left], wait_s if wait_s > 0 else None, FIRST_COMPLETED)
 
     def _found_under(self, root: references.Root) -> list[DiscoveredSavepoint]:
         look = self._looks.get(root.label)
         if look is None:
             return list(find_savepoints(root.path, self._options.storage))
-        if look.is_over:
+        if look.found.done():
             del self._looks[root.label]
         return look.result()
 
