@@ -38,7 +38,7 @@ import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Self
@@ -370,23 +370,14 @@ class HistorySplit(DerivedSplit):
             )
 
     def elsewhere(self) -> HistorySplit:
-        return self._with(self.origin.elsewhere(), self.outputs)
+        return self.over(self.origin.elsewhere())
 
     def narrowed(self, columns: Sequence[str]) -> HistorySplit:
         by_name = {output.name: output for output in self.outputs}
         outputs = tuple(by_name[name] for name in columns)
         # Columns may come from the same one of the checkpoint.
         sources = dict.fromkeys(output.source for output in outputs if output.source is not None)
-        return self._with(self.origin.narrowed(list(sources)), outputs)
-
-    def _with(self, origin: Split, outputs: tuple[Output, ...]) -> HistorySplit:
-        return replace(
-            self,
-            origin=origin,
-            outputs=outputs,
-            size_bytes=origin.size_bytes,
-            cached_bytes=origin.cached_bytes,
-        )
+        return self.over(self.origin.narrowed(list(sources)), outputs=outputs)
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         try:

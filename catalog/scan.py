@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -88,6 +88,10 @@ class Predicate:
         known = self.values.get(column)
         both = values if known is None else tuple(value for value in known if value in values)
         return replace(self, values={**self.values, column: both})
+
+    def admits(self, facts: Mapping[str, Any]) -> bool:
+        """Return whether rows with these values in some columns may be wanted."""
+        return all(facts[column] in values for column, values in self.values.items() if column in facts)
 
 
 ANYTHING = Predicate()
@@ -197,6 +201,11 @@ class DerivedSplit(Split):
     origin: Split
     size_bytes: int
     cached_bytes: int = 0
+
+    def over(self, origin: Split, **changes: Any) -> Self:
+        """Return the same of another split, whose sizes it has."""
+        sizes = {"size_bytes": origin.size_bytes, "cached_bytes": origin.cached_bytes}
+        return replace(self, origin=origin, **sizes, **changes)
 
     @property
     def origin_bytes(self) -> int:

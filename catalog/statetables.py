@@ -411,15 +411,13 @@ class OperatorTable(StatesTable):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        schemas = [_own_schema(known.state) for known in self.states if known.state.parts]
-        unified = dict(_unified(schemas, _UNIFIED))
+        unified = unified_columns([known.state for known in self.states if known.state.parts], _UNIFIED)
         # Queries over any operator may name these three, also where no state has them.
         always = {name: unified.pop(name, pa.string()) for name in ("key", "namespace", "value")}
         return pa.schema([(STATE_NAME, pa.string()), *(always | unified).items()])
 
     def may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
-        names = predicate.of(STATE_NAME)
-        return names is None or state.state.name in names
+        return predicate.admits({STATE_NAME: state.state.name})
 
     def _may_miss_rows(self, operator: UnreadOperator, predicate: Predicate) -> bool:
         names = predicate.of(STATE_NAME)
@@ -429,7 +427,7 @@ class OperatorTable(StatesTable):
     def _output(self, column: pa.Field, state: TableState) -> Output:
         if column.name == STATE_NAME:
             return Output(column.name, column.type, constant=state.state.name)
-        return _unified_output(column, _own_schema(state.state))
+        return unified_output(column, state.state)
 
 
 class TimersTable(StatesTable):
@@ -437,32 +435,26 @@ class TimersTable(StatesTable):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        schemas = [_own_schema(known.state) for known in self.states]
         facts = [
             (name, pa.string()) for name in ("operator_id", "operator_uid", "timer_service", "time_domain")
         ]
-        unified = dict(_unified(schemas, ("key", "namespace", "timestamp", OUT_OF_RANGE, KEY_GROUP, SUBTASK)))
+        names = ("key", "namespace", "timestamp", OUT_OF_RANGE, KEY_GROUP, SUBTASK)
+        unified = unified_columns([known.state for known in self.states], names)
         defaults = {"key": pa.string(), "namespace": pa.string(), "timestamp": pa.timestamp("ms")}
         numbers = {KEY_GROUP: pa.int32(), SUBTASK: pa.int32()}
         return pa.schema([*facts, *(defaults | numbers | unified).items()])
 
     def may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
-        facts = self._facts(state)
-        return all(
-            predicate.of(name) is None or fact in (predicate.of(name) or ()) for name, fact in facts.items()
-        )
+        return predicate.admits(self._facts(state))
 
     def _may_miss_rows(self, operator: UnreadOperator, predicate: Predicate) -> bool:
-        facts = {"operator_id": operator.operator_id, "operator_uid": operator.operator_uid}
-        return all(
-            predicate.of(name) is None or fact in (predicate.of(name) or ()) for name, fact in facts.items()
-        )
+        return predicate.admits({"operator_id": operator.operator_id, "operator_uid": operator.operator_uid})
 
     def _output(self, column: pa.Field, state: TableState) -> Output:
         facts = self._facts(state)
         if column.name in facts:
             return Output(column.name, column.type, constant=facts[column.name])
-        return _unified_output(column, _own_schema(state.state))
+        return unified_output(column, state.state)
 
     def _facts(self, state: TableState) -> dict[str, str | None]:
         domain, service = timer_service_of(state.state.name)
@@ -563,22 +555,21 @@ def divided(
     )
 
 
-def _unified(schemas: list[pa.Schema], order: tuple[str, ...]) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield the columns that any of the schemas has, with their common type, JSON text if they have none."""
-    for name in order:
-        types = [schema.field(name).type for schema in schemas if name in schema.names]
-        if types:
-            yield name, common_type(types)
-
-
-def unified_columns(states: Sequence[State], order: tuple[str, ...]) -> pa.Schema:
-    """Return those of some columns that any of the states has, in the types in which they can stand in one table."""
-    return pa.schema(list(_unified([_own_schema(state) for state in states], order)))
+def unified_columns(states: Sequence[State], order: tuple[str, ...]) -> dict[str, pa.DataType]:
+    """Return those of some columns that any of the states has, with their common type, JSON text if they have none."""
+    schemas = [_own_schema(state) for state in states]
+    found = {name: [schema.field(name).type for schema in schemas if name in schema.names] for name in order}
+    return {name: common_type(types) for name, types in found.items() if types}
 
 
 def unified_output(column: pa.Field, state: State) -> Output:
-    """Return how a column of `unified_columns` comes from a state."""
-    return _unified_output(column, _own_schema(state))
+    """Return how a column of `unified_columns` comes from a state's own."""
+    schema = _own_schema(state)
+    if column.name not in schema.names:
+        return Output(column.name, column.type)
+    own = schema.field(column.name).type
+    needs_json = pa.types.is_string(column.type) and not pa.types.is_string(own)
+    return Output(column.name, column.type, source=column.name, as_json=needs_json)
 
 
 def _own_schema(state: State) -> pa.Schema:
@@ -610,12 +601,3 @@ def _wider(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
         if test(first) and test(second):
             return first if first.bit_width >= second.bit_width else second
     return None
-
-
-def _unified_output(column: pa.Field, schema: pa.Schema) -> Output:
-    """Return how a unified column comes from a state's own."""
-    if column.name not in schema.names:
-        return Output(column.name, column.type)
-    own = schema.field(column.name).type
-    needs_json = pa.types.is_string(column.type) and not pa.types.is_string(own)
-    return Output(column.name, column.type, source=column.name, as_json=needs_json)

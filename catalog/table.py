@@ -41,6 +41,11 @@ def rows_from_above(table: str, savepoint: Savepoint, uids: Mapping[str, str]) -
     return _MADE_ABOVE[table](savepoint, uids)
 
 
+def known_sum(one: int | None, other: int | None) -> int | None:
+    """Return the sum of two numbers; None if one of them is not known."""
+    return None if one is None or other is None else one + other
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
     """How much a table is: what is known without reading rows.

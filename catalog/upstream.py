@@ -128,13 +128,13 @@ class RenamedSplit(DerivedSplit):
     columns: tuple[Column, ...]
 
     def elsewhere(self) -> RenamedSplit:
-        return renamed_split(self.origin.elsewhere(), self.columns)
+        return self.over(self.origin.elsewhere())
 
     def narrowed(self, columns: Sequence[str]) -> RenamedSplit:
         by_name = {column.name: column for column in self.columns}
         chosen = tuple(by_name[name] for name in columns)
         sources = dict.fromkeys(source for column in chosen for source in column.sources)
-        return renamed_split(self.origin.narrowed(list(sources)), chosen)
+        return self.over(self.origin.narrowed(list(sources)), columns=chosen)
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([(column.name, column.type) for column in self.columns])

@@ -513,7 +513,8 @@ class _KeyedStates(StatesTable):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return unified_columns([known.state for known in self.states], (KEY, NAMESPACE, readers.KEY_GROUP))
+        names = (KEY, NAMESPACE, readers.KEY_GROUP)
+        return pa.schema(list(unified_columns([known.state for known in self.states], names).items()))
 
     def _output(self, column: pa.Field, state: TableState) -> Output:
         return unified_output(column, state.state)

@@ -35,7 +35,7 @@ import pyarrow as pa
 from catalog import references
 from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import timer_service_of
-from catalog.table import Failed, Table
+from catalog.table import Failed, Table, known_sum
 from readers import (
     KeySurvey,
     LargeKey,
@@ -218,10 +218,7 @@ class OperatorsTable(Table):
         wanted = [
             (operator, replace(reference, parts=_parts_of(operator)))
             for operator, reference in self.find()
-            if all(
-                (values := predicate.of(name)) is None or value in values
-                for name, value in reference.values.items()
-            )
+            if predicate.admits(reference.values)
         ]
         unread = tuple(handle.error for operator, _ in wanted for handle in operator.unread)
         if unread and not allow_partial:
@@ -254,8 +251,8 @@ class _Total:
     origins: set[str] = field(default_factory=set)
 
     def add(self, tally: Tally) -> None:
-        self.entries = _sum(self.entries, tally.entries)
-        self.size_bytes = _sum(self.size_bytes, tally.size_bytes)
+        self.entries = known_sum(self.entries, tally.entries)
+        self.size_bytes = known_sum(self.size_bytes, tally.size_bytes)
         self.is_estimate |= tally.is_estimate
         self.stored += tally.stored
         self.deleted += tally.deleted
@@ -271,10 +268,6 @@ class _Total:
             "deleted_share": self.deleted / self.stored if self.stored else None,
             "source": ", ".join(sorted(self.origins)) or _METADATA,
         }
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
 
 
 @dataclass(slots=True)
@@ -373,7 +366,7 @@ class SizesSplit(OperatorSplit):
                 failed(error.within(operator.operator_id, path=source.path))
         entries: int | None = 0
         for found in totals:
-            entries = _sum(entries, found.whole.entries)
+            entries = known_sum(entries, found.whole.entries)
         origins = set[str]().union(*(found.whole.origins for found in totals))
         yield {
             "level": "operator",
@@ -429,11 +422,9 @@ class StatesOfOperatorsTable(OperatorsTable):
     def splits(
         self, operator: Operator, reference: OperatorReference, predicate: Predicate, *, may_be_partial: bool
     ) -> Iterator[OperatorSplit]:
-        names, kinds = predicate.of("state_name"), predicate.of("state_kind")
         for number, state in enumerate(operator.states):
-            if not is_keyed(state.kind):
-                continue
-            if (names is None or state.name in names) and (kinds is None or state.kind.value in kinds):
+            named = {"state_name": state.name, "state_kind": state.kind.value}
+            if is_keyed(state.kind) and predicate.admits(named):
                 yield self.split(
                     reference=reference,
                     columns=tuple(self.schema.names),

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from catalog.references import masked_errors
 from catalog.scan import DerivedSplit, ScanCounter, Split, StateSplit
 from catalog.statetables import common_type
+from catalog.table import known_sum
 from readers import (
     KEY_GROUP,
     ComparedState,
@@ -207,13 +208,9 @@ class Counts:
             added=self.added + other.added,
             removed=self.removed + other.removed,
             changed=self.changed + other.changed,
-            before=_sum(self.before, other.before),
-            after=_sum(self.after, other.after),
+            before=known_sum(self.before, other.before),
+            after=known_sum(self.after, other.after),
         )
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,8 +241,8 @@ class JoinedRows:
             added=len(self._left[1]) - pairs,
             removed=len(self._left[0]) - pairs,
             changed=pairs,
-            before=_sum(before, self.equal_rows),
-            after=_sum(after, self.equal_rows),
+            before=known_sum(before, self.equal_rows),
+            after=known_sum(after, self.equal_rows),
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -355,7 +352,7 @@ class DifferenceSplit(Split):
     size_bytes: int
 
     def elsewhere(self) -> DifferenceSplit:
-        return replace(self, before=_elsewhere(self.before), after=_elsewhere(self.after))
+        return replace(self, before=self.before.elsewhere(), after=self.after.elsewhere())
 
     def narrowed(self, columns: Sequence[str]) -> DifferenceSplit:
         return replace(self, names=tuple(columns))
@@ -427,7 +424,7 @@ class OneSideSplit(DerivedSplit):
     kind: StateKind
 
     def elsewhere(self) -> OneSideSplit:
-        return replace(self, origin=_elsewhere(self.origin))
+        return self.over(self.origin.elsewhere())
 
     def narrowed(self, columns: Sequence[str]) -> OneSideSplit:
         return replace(self, names=tuple(columns))
@@ -504,8 +501,3 @@ def _without_index(batch: pa.RecordBatch, *, has_index: bool) -> pa.RecordBatch:
         return batch
     nothing = pa.nulls(batch.num_rows, batch.schema.field(index).type)
     return batch.set_column(index, batch.schema.field(index), nothing)
-
-
-def _elsewhere(split: StateSplit) -> StateSplit:
-    reference = split.reference
-    return replace(split, reference=replace(reference, savepoint=reference.savepoint.elsewhere()))

@@ -182,11 +182,8 @@ class SummarySplit(Split):
 
 
 def _may_be_wanted(row: Mapping[str, Any], predicate: Predicate) -> bool:
-    return all(
-        row[column] in values
-        for column in ("operator_id", "operator", "state_name", "table_name")
-        if (values := predicate.of(column)) is not None
-    )
+    known = ("operator_id", "operator", "state_name", "table_name")
+    return predicate.admits({column: row[column] for column in known})
 
 
 def _sample_rows(batch: pa.RecordBatch) -> list[Mapping[str, Any]]:
