@@ -49,8 +49,8 @@ from readers import (
     StateKind,
     StateName,
     Tally,
-    VoidNamespaceSerializer,
     garbage_share,
+    has_one_entry_a_key,
     is_keyed,
     key_group_chunks,
     key_texts,
@@ -309,13 +309,8 @@ class _StateTotals:
 
 def _has_one_entry_a_key(state: State) -> bool:
     """Return whether each entry of a state has a key of its own."""
-    if not is_keyed(state.kind) or state.kind is StateKind.TIMER:
-        return False
-    return all(
-        isinstance(part.entry.namespace, VoidNamespaceSerializer)
-        and not (state.kind is StateKind.MAP and part.source.is_composite)
-        for part in state.parts
-    )
+    is_of_keys = is_keyed(state.kind) and state.kind is not StateKind.TIMER
+    return is_of_keys and all(map(has_one_entry_a_key, state.parts))
 
 
 class SizesTable(OperatorsTable):

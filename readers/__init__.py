@@ -205,6 +205,7 @@ if TYPE_CHECKING:
         KeySurvey,
         LargeKey,
         garbage_share,
+        has_one_entry_a_key,
         key_texts,
         orphan_timers,
         survey,

@@ -24,6 +24,7 @@ which knows them all and is loaded for the first of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
@@ -59,6 +60,7 @@ def refuse(_snapshot: SnapshotReader, error: UnsupportedError) -> Serializer:
     raise error
 
 
+@dataclass(slots=True, eq=False)
 class SnapshotReader:
     """The body of one serializer snapshot: the `Snapshot` and `ConfigSnapshot` that readers of bodies are given.
 
@@ -72,23 +74,13 @@ class SnapshotReader:
         met: the snapshot classes that were read, its own and nested ones among them.
     """
 
-    def __init__(
-        self,
-        cursor: Cursor,
-        class_name: str,
-        version: int,
-        depth: int,
-        unknown: UnknownSnapshot = refuse,
-        serializer: Cursor | None = None,
-        met: list[str] | None = None,
-    ) -> None:
-        self.cursor = cursor
-        self.class_name = class_name
-        self.version = version
-        self.depth = depth
-        self.unknown = unknown
-        self.serializer = serializer
-        self.met = [] if met is None else met
+    cursor: Cursor
+    class_name: str
+    version: int
+    depth: int
+    unknown: UnknownSnapshot
+    serializer: Cursor | None
+    met: list[str]
 
     def versioned(self) -> Serializer:
         """Read a nested snapshot."""
@@ -188,7 +180,7 @@ def read_versioned(
     if is_adapted:
         serializer = read_serializer_proxy(cursor)
         version = cursor.i4()
-    snapshot = SnapshotReader(cursor, name, version, depth, unknown, serializer, met)
+    snapshot = SnapshotReader(cursor, name, version, depth, unknown, serializer, [] if met is None else met)
     snapshot.met.append(name)
     if is_adapted:
         snapshot.met.append(CONFIG_SNAPSHOT)

@@ -15,7 +15,7 @@ looked at in several rounds, each for a part of all hashes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
 
@@ -24,7 +24,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.decode.decoder import Page
-from readers.decode.program import Program
 from readers.errors import UnsupportedStateError
 from readers.formats.entry import Entry, EntryLayout, StateKind, column_type
 from readers.formats.source import KeyBounds, Selection
@@ -260,13 +259,7 @@ class _Pass:
         chosen = np.sort(chosen[np.argsort(-sizes[chosen], kind="stable")[:LARGEST]])
         if not len(chosen):
             return
-        few = replace(
-            page,
-            starts=np.ascontiguousarray(page.starts[chosen]),
-            ends=np.ascontiguousarray(page.ends[chosen]),
-            key_groups=page.key_groups[chosen],
-        )
-        starts, ends = find(few)
+        starts, ends = find(page.only(chosen))
         keys = [
             LargeKey(
                 entries=1,
@@ -314,23 +307,11 @@ def _text_of(key: pa.Array) -> str:
 
 def _decoded(entry: Entry, key: bytes, path: str) -> pa.Array:
     """Return one key, alone."""
-    assert entry.key is not None
-    serializer = entry.key
     layout = EntryLayout({"key": column_type(entry, "key")})
-
-    def emit(program: Program, columns: EntryLayout) -> None:
-        with columns.column(program, "key"):
-            serializer.emit(program)
-
-    page = Page(
-        data=np.frombuffer(key, dtype=np.uint8),
-        starts=np.zeros((1, 1), dtype=np.int64),
-        ends=np.full((1, 1), len(key), dtype=np.int64),
-        key_groups=np.full(1, -1, dtype=np.int32),
-        subtask=0,
-        path=path,
-    )
-    (array,) = (batch.arrays[0] for batch in layout.decoder(emit).decode(page))
+    decoder = layout.decoder(lambda program, columns: columns.emit(program, entry, "key"))
+    start: NDArray[np.int64] = np.zeros((1, 1), dtype=np.int64)
+    page = Page.of(np.frombuffer(key, dtype=np.uint8), (start, start + len(key)), -1, 0, path)
+    (array,) = (batch.arrays[0] for batch in decoder.decode(page))
     return array
 
 

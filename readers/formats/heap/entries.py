@@ -204,34 +204,26 @@ class UncertainEndError(UnsupportedSerializerError):
     """The end of a state that cannot be walked is not certain; the states behind it cannot be read."""
 
 
+@dataclass(eq=False)
 class Gaps:
     """Finds the end of states that cannot be walked; belongs to one thread.
 
-    Args:
+    Attributes:
         states: name and entry of the states, in the order of their ids.
-        walk: finds the entries of the other states.
+        walked: finds the entries of the other states.
         emit_scope: emits the bytes before a value: namespace and key.
         order: returns the state ids in the order in which key groups have them; empty if that is not known.
         max_parallelism: the number of key groups of the operator.
         path: the file, for errors.
     """
 
-    def __init__(
-        self,
-        states: Sequence[tuple[str, Entry]],
-        walk: Measure,
-        emit_scope: Callable[[Program, EntryLayout, Entry], None],
-        order: Callable[[], Sequence[int]],
-        max_parallelism: int,
-        path: str,
-    ) -> None:
-        self._states = states
-        self.walked = walk
-        self._emit_scope = emit_scope
-        self._order = order
-        self._max_parallelism = max_parallelism
-        self._path = path
-        self._keys: dict[int, Decoder | None] = {}
+    states: Sequence[tuple[str, Entry]]
+    walked: Measure
+    emit_scope: Callable[[Program, EntryLayout, Entry], None]
+    order: Callable[[], Sequence[int]]
+    max_parallelism: int
+    path: str
+    _keys: dict[int, Decoder | None] = field(default_factory=dict)
 
     def end(self, region: KeyGroupBody, state: int, unseen: Set[int], error: ReaderError) -> int:
         """Return the end of a state; `unseen` are the ids of the states behind it.
@@ -248,12 +240,12 @@ class Gaps:
             fitting = []
         if len(fitting) == 1:
             return fitting[0]
-        name = self._states[state][0]
-        behind = ", ".join(sorted(self._states[other][0] for other in unseen))
+        name = self.states[state][0]
+        behind = ", ".join(sorted(self.states[other][0] for other in unseen))
         raise UncertainEndError(
             f"{error.message}; entries of native heap snapshots carry no length and the end of state {name} is not "
             f"certain, so in key group {region.key_group} the states behind it cannot be read: {behind}",
-            path=self._path,
+            path=self.path,
             position=region.first,
             breadcrumbs=error.breadcrumbs,
         ) from error
@@ -272,33 +264,33 @@ class Gaps:
 
     def following(self, unseen: Set[int]) -> Set[int]:
         """Return those of the states `unseen` that may come next."""
-        following = next((state for state in self._order() if state in unseen), None)
+        following = next((state for state in self.order() if state in unseen), None)
         return unseen if following is None else {following}
 
     def belongs(self, region: KeyGroupBody, state: int, starts: Sequence[int]) -> bool:
         """Return whether entries that begin at `starts` have keys of this key group, as far as their hashes are known."""
-        decoder, entry = self._key_decoder(state), self._states[state][1]
+        decoder, entry = self._key_decoder(state), self.states[state][1]
         if decoder is None or entry.key is None:
             return True
         column = np.array(starts, dtype=np.int64).reshape(-1, 1)
         bounds = column, np.full_like(column, region.last)
-        page = Page.of(region.data, bounds, region.key_group, 0, self._path)
+        page = Page.of(region.data, bounds, region.key_group, 0, self.path)
         try:
             keys = [key for batch in decoder.decode(page) for key in _python_values(batch.arrays[0])]
         except ReaderError:
             return False
         codes = [entry.key.hash_code(key) for key in keys]
         return all(
-            code is None or key_group_of(code, self._max_parallelism) == region.key_group for code in codes
+            code is None or key_group_of(code, self.max_parallelism) == region.key_group for code in codes
         )
 
     def _key_decoder(self, state: int) -> Decoder | None:
         """Return a decoder of the key of an entry; None if the key cannot be decoded."""
         if state not in self._keys:
-            entry = self._states[state][1]
+            entry = self.states[state][1]
             known = not entry.is_raw("key") and not entry.is_raw("namespace")
             layout = EntryLayout({"key": column_type(entry, "key")})
-            emit = self._emit_scope
+            emit = self.emit_scope
             self._keys[state] = (
                 layout.decoder(lambda program, to: emit(program, to, entry)) if known else None
             )

@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -40,34 +41,31 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
+@dataclass(eq=False)
 class HandleFiles(Files):
     """The files of a handle; `LocalFiles` and `RemoteFiles` read them.
 
-    Args:
+    Attributes:
         storage: opens the files.
         handles: local name → handle.
         copy_all: puts all files into a folder, as RocksDB needs them.
     """
 
-    def __init__(
-        self,
-        storage: SavepointLocation,
-        handles: Mapping[str, StreamStateHandle],
-        copy_all: Callable[[Path], None],
-    ) -> None:
-        self._storage = storage
-        self._handles = handles
-        self._copy_all = copy_all
+    storage: SavepointLocation
+    handles: Mapping[str, StreamStateHandle]
+    copy_all: Callable[[Path], None]
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
 
     def _handle(self, name: str) -> StreamStateHandle:
-        handle = self._handles.get(name)
+        handle = self.handles.get(name)
         if handle is None:
             raise MissingFileError("expected a file of the handle, found none of this name", path=name)
         return handle
 
     def _stream(self, name: str) -> Stream:
-        return self._storage.open_stream(self._handle(name))
+        return self.storage.open_stream(self._handle(name))
 
     def _whole(self, name: str) -> bytes:
         with self._stream(name) as stream:
@@ -83,19 +81,14 @@ class LocalFiles(HandleFiles):
         MissingFileError: one of the files is not there, also if it would never be read.
     """
 
-    def __init__(
-        self,
-        storage: SavepointLocation,
-        handles: Mapping[str, StreamStateHandle],
-        copy_all: Callable[[Path], None],
-    ) -> None:
-        super().__init__(storage, handles, copy_all)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._folder: TemporaryFolder | None = None
         # Lookups open the same tables again and again, and finding a path takes longer than reading a block.
         self._paths: dict[str, Path | None] = {}
-        for handle in handles.values():
+        for handle in self.handles.values():
             if handle.path is not None:
-                storage.resolve(handle)
+                self.storage.resolve(handle)
 
     @property
     def is_local(self) -> bool:
@@ -106,20 +99,20 @@ class LocalFiles(HandleFiles):
 
     def open(self, name: str) -> TableBytes:
         if name not in self._paths:
-            link = self._storage.link_of(self._handle(name))
+            link = self.storage.link_of(self._handle(name))
             self._paths[name] = None if link is None else Path(link)
         path = self._paths[name]
         return StreamBytes(self._stream(name)) if path is None else LocalBytes(path)
 
     def identity(self, name: str) -> Hashable | None:
         handle = self._handle(name)
-        return None if handle.path is None else file_identity(self._storage, handle)
+        return None if handle.path is None else file_identity(self.storage, handle)
 
     def directory(self) -> Path:
         with self._lock:
             if self._folder is None:
                 folder = TemporaryFolder()
-                self._copy_all(Path(folder.path))
+                self.copy_all(Path(folder.path))
                 self._folder = folder
             return Path(self._folder.path)
 
@@ -144,13 +137,8 @@ class StreamBytes(TableBytes):
 class RemoteFiles(HandleFiles):
     """Files that are not on this machine."""
 
-    def __init__(
-        self,
-        storage: SavepointLocation,
-        handles: Mapping[str, StreamStateHandle],
-        copy_all: Callable[[Path], None],
-    ) -> None:
-        super().__init__(storage, handles, copy_all)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._tail = 0.0
         self._tables: dict[str, RemoteBytes] = {}
         self._fetched: dict[str, Path] = {}
@@ -168,7 +156,7 @@ class RemoteFiles(HandleFiles):
     @cached_property
     def _small(self) -> dict[str, bytes]:
         """CURRENT and MANIFEST; fetched at the same time, as both are always needed."""
-        names = [name for name in self._handles if name == "CURRENT" or name.startswith("MANIFEST-")]
+        names = [name for name in self.handles if name == "CURRENT" or name.startswith("MANIFEST-")]
         return dict(zip(names, self.each(self._whole, names), strict=True))
 
     def open(self, name: str) -> TableBytes:
@@ -196,21 +184,21 @@ class RemoteFiles(HandleFiles):
         with lock:
             if name not in self._fetched:
                 path = self._scratch() / name
-                self._storage.bring(self._handle(name), path)
+                self.storage.bring(self._handle(name), path)
                 self._fetched[name] = path
 
     def announce(self, size_bytes: int) -> None:
         self._tail = min(_LARGEST_TAIL, _ALL_TAILS_BYTES / max(size_bytes, 1))
 
     def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-        return self._storage.each(function, items)
+        return self.storage.each(function, items)
 
     def directory(self) -> Path:
         with self._lock:
             if self._all is None:
                 self._all = self._scratch_locked() / "all"
                 self._all.mkdir()
-                self._copy_all(self._all)
+                self.copy_all(self._all)
             return self._all
 
     def close(self) -> None:
@@ -227,7 +215,7 @@ class RemoteFiles(HandleFiles):
 
     def _scratch_locked(self) -> Path:
         if self._folder is None:
-            self._folder = self._storage.cache.folder()
+            self._folder = self.storage.cache.folder()
         return Path(self._folder.path)
 
 

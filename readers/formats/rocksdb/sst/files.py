@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -204,10 +205,11 @@ class KeptRanges:
                 self._size_bytes -= len(dropped)
 
 
+@dataclass(eq=False)
 class KeptFiles(Files):
     """The files of an instance, through ranges that are kept.
 
-    Args:
+    Attributes:
         files: the files.
         name: of the instance among those that share `ranges`.
         ranges: what was read of them, and of those of the other instance.
@@ -215,50 +217,42 @@ class KeptFiles(Files):
         other: the files of the other instance: files that are the same are read there.
     """
 
-    def __init__(
-        self,
-        files: Files,
-        name: str,
-        ranges: KeptRanges,
-        shared: Mapping[str, str] | None = None,
-        other: KeptFiles | None = None,
-    ) -> None:
-        self._files = files
-        self._name = name
-        self._ranges = ranges
-        self._shared = shared or {}
-        self._other = other
+    files: Files
+    name: str
+    ranges: KeptRanges
+    shared: Mapping[str, str] = field(default_factory=dict)
+    other: KeptFiles | None = None
 
     @property
     def is_local(self) -> bool:
-        return self._files.is_local
+        return self.files.is_local
 
     def read(self, name: str) -> bytes:
-        return self._files.read(name)
+        return self.files.read(name)
 
     def open(self, name: str) -> TableBytes:
-        if self._other is not None and name in self._shared:
-            return self._other.open(self._shared[name])
-        return KeptBytes(self._files.open(name), f"{self._name}/{name}", self._ranges)
+        if self.other is not None and name in self.shared:
+            return self.other.open(self.shared[name])
+        return KeptBytes(self.files.open(name), f"{self.name}/{name}", self.ranges)
 
     def identity(self, name: str) -> Hashable | None:
-        return self._files.identity(name)
+        return self.files.identity(name)
 
     @property
     def has_log(self) -> bool:
-        return self._files.has_log
+        return self.files.has_log
 
     def fetch(self, names: Iterable[str]) -> None:
-        self._files.fetch(name for name in names if name not in self._shared)
+        self.files.fetch(name for name in names if name not in self.shared)
 
     def announce(self, size_bytes: int) -> None:
-        self._files.announce(size_bytes)
+        self.files.announce(size_bytes)
 
     def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-        return self._files.each(function, items)
+        return self.files.each(function, items)
 
     def directory(self) -> Path:
-        return self._files.directory()
+        return self.files.directory()
 
 
 class KeptBytes(TableBytes):

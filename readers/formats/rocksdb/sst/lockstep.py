@@ -155,7 +155,7 @@ def differing(left: Iterator[Entries], right: Iterator[Entries]) -> Iterator[Dif
     while one.load() | other.load():
         walk = np.array([one.position, other.position, 0, 0], dtype=np.int64)
         found = np.empty(len(one), dtype=np.int64), np.empty(len(other), dtype=np.int64)
-        walk_pages(walk, *one.addresses, found[0], *other.addresses, found[1])
+        walk_pages(walk, *one.entries, found[0], *other.entries, found[1])
         equal += int(walk[_LEFT] - walk[_LEFT_FOUND]) - one.position
         one.position, other.position = int(walk[_LEFT]), int(walk[_RIGHT])
         one.take(found[0][: walk[_LEFT_FOUND]])
@@ -191,10 +191,9 @@ class _Side:
         return True
 
     @property
-    def addresses(self) -> tuple[int, int, int, int]:
-        """The addresses of buffer, starts and ends, and the number of entries."""
-        data, starts, ends = self._page
-        return data.ctypes.data, starts.ctypes.data, ends.ctypes.data, len(starts)
+    def entries(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64], int]:
+        """Buffer, starts and ends, and the number of entries."""
+        return *self._page, len(self)
 
     def take(self, found: NDArray[np.int64]) -> None:
         """Copy the entries of these numbers out of the current page."""
@@ -204,16 +203,7 @@ class _Side:
         length = int((ends[found] - starts[found]).sum())
         target = np.empty(length + SLACK_BYTES, dtype=np.uint8)
         bounds = np.empty((2, len(found), 2), dtype=np.int64)
-        gather_entries(
-            data.ctypes.data,
-            starts.ctypes.data,
-            ends.ctypes.data,
-            found.ctypes.data,
-            len(found),
-            target.ctypes.data,
-            bounds[0].ctypes.data,
-            bounds[1].ctypes.data,
-        )
+        gather_entries(data, starts, ends, found, len(found), target, bounds[0], bounds[1])
         self._taken.append((target[:length], bounds[0], bounds[1]))
         self._bytes += length
         self._count += len(found)
