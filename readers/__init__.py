@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from readers.decode.decoder import Batch, Page, load_machine, warm
     from readers.decode.dictionaries import dictionary_schema, with_dictionaries
     from readers.decode.loads import (
+        copy_bytes,
         load_i2,
         load_i4,
         load_i8,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         load_le_i4,
         load_le_i8,
         load_u1,
+        same_bytes,
         stack_memory,
         store_1,
         store_2,

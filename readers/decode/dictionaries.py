@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
-from readers.decode.loads import load_le_i4, load_le_i8, load_u1, store_4, store_8
+from readers.decode.loads import load_le_i4, load_le_i8, load_u1, same_bytes, store_4, store_8
 
 _TYPE = pa.dictionary(pa.int32(), pa.string())
 # A lookup returns a row or two: to look for repeated values would cost more than it saves.
@@ -203,16 +203,8 @@ def _is_text(records: int, number: int, data: int, start: int, length: int, word
     if _record(records, number, _WORD) != word or _record(records, number, _LENGTH) != length:
         return False
     other = _record(records, number, _START)
-    index = 8
-    while index + 8 <= length:
-        if load_le_i8(data, start + index) != load_le_i8(data, other + index):
-            return False
-        index += 8
-    while index < length:
-        if load_u1(data, start + index) != load_u1(data, other + index):
-            return False
-        index += 1
-    return True
+    is_alike: bool = same_bytes(data + start + 8, data + other + 8, length - 8)
+    return is_alike
 
 
 @subroutine

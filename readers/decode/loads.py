@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from readers.compiled.routines import Intrinsic
+from readers.compiled.routines import Intrinsic, subroutine
 
 
 def _load(bits: int, *, signed: bool, big_endian: bool) -> Intrinsic:
@@ -92,3 +92,30 @@ store_be_2 = _store(16, big_endian=True)
 store_be_4 = _store(32, big_endian=True)
 store_be_8 = _store(64, big_endian=True)
 opaque = _opaque()
+
+
+@subroutine
+def same_bytes(left: int, right: int, size: int) -> bool:
+    """Return whether two byte strings, given by their addresses, have the same bytes."""
+    position = 0
+    while size - position >= 8:
+        if load_le_i8(left, position) != load_le_i8(right, position):
+            return False
+        position += 8
+    while position < size:
+        if load_u1(left, position) != load_u1(right, position):
+            return False
+        position += 1
+    return True
+
+
+@subroutine
+def copy_bytes(source: int, target: int, size: int) -> None:
+    """Copy bytes from one address to another by words; nothing behind them is read or written."""
+    position = 0
+    while size - position >= 8:
+        store_8(target, position, load_le_i8(source, position))
+        position += 8
+    while position < size:
+        store_1(target, position, load_u1(source, position))
+        position += 1

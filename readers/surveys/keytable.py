@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
-from readers.decode.loads import load_i8, load_le_i4, load_le_i8, load_u1, store_1, store_8
+from readers.decode.loads import copy_bytes, load_le_i4, load_le_i8, same_bytes, store_8
 from readers.formats.rocksdb.sst.words import hash_bytes, shift_right, wrapping_sum
 
 CODE = 0
@@ -47,20 +47,6 @@ _SEED = 1609587929392839161  # a prime of XXH3
 
 
 @subroutine
-def _is_same(left: int, right: int, length: int) -> bool:
-    index = 0
-    while index + 8 <= length:
-        if load_i8(left, index) != load_i8(right, index):
-            return False
-        index += 8
-    while index < length:
-        if load_u1(left, index) != load_u1(right, index):
-            return False
-        index += 1
-    return True
-
-
-@subroutine
 def _place(slots: int, count: int, memory: int, code: int, key: int, length: int) -> int:
     """Return the slot of a key, or the free one for it; -1 if too many others are in the way."""
     place = code & (count - 1)
@@ -73,23 +59,12 @@ def _place(slots: int, count: int, memory: int, code: int, key: int, length: int
         if (
             found == code
             and load_le_i8(slot, KEY_BYTES * 8) == length
-            and _is_same(memory + load_le_i8(slot, KEY * 8), key, length)
+            and same_bytes(memory + load_le_i8(slot, KEY * 8), key, length)
         ):
             return slot
         place = (place + 1) & (count - 1)
         tries += 1
     return -1
-
-
-@subroutine
-def _copy(target: int, source: int, length: int) -> None:
-    index = 0
-    while index + 8 <= length:
-        store_8(target, index, load_le_i8(source, index))
-        index += 8
-    while index < length:
-        store_1(target, index, load_u1(source, index))
-        index += 1
 
 
 @kernel
@@ -136,7 +111,7 @@ def add_entries(
             store_8(slot, KEY_BYTES * 8, length)
             store_8(slot, GROUP * 8, load_le_i4(groups, index * 4))
             store_8(slot, LEAST * 8, number)
-            _copy(memory + used, key, length)
+            copy_bytes(key, memory + used, length)
             used += length
             keys += 1
         store_8(slot, ENTRIES * 8, load_le_i8(slot, ENTRIES * 8) + weight)
@@ -187,7 +162,7 @@ def move_slots(
             store_8(slot, word * 8, load_le_i8(row, word * 8))
             word += 1
         store_8(slot, KEY * 8, used)
-        _copy(memory + used, key, length)
+        copy_bytes(key, memory + used, length)
         used += length
         moved += 1
     return moved, used

@@ -12,7 +12,17 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from readers import kernel, load_i4, load_le_i8, load_u1, store_1, store_8, store_be_4, subroutine
+from readers import (
+    hash_bytes,
+    kernel,
+    load_i4,
+    load_le_i8,
+    load_u1,
+    same_bytes,
+    store_1,
+    store_8,
+    store_be_4,
+)
 from writers.encode.encoder import Encoded
 from writers.encode.machine.values import copy_bytes
 
@@ -42,21 +52,6 @@ def _pack(data: int, data_end: int, offsets: int, order: int, count: int, output
     return position
 
 
-@subroutine
-def _hash(data: int, start: int, end: int) -> int:
-    """Return a hash of bytes."""
-    found = end - start
-    while start + 8 <= end:
-        found = (found ^ load_le_i8(data, start)) * _MANY
-        found ^= (found >> 29) & 0x7FFFFFFFF
-        start += 8
-    while start < end:
-        found = (found ^ load_u1(data, start)) * _MANY
-        found ^= (found >> 29) & 0x7FFFFFFFF
-        start += 1
-    return found
-
-
 @kernel
 def _locate(data: int, size: int, starts: int, hashes: int) -> int:
     """Find the begin of each entry, and the hash of its key; return their number."""
@@ -65,7 +60,7 @@ def _locate(data: int, size: int, starts: int, hashes: int) -> int:
     while position < size:
         store_8(starts, count * 8, position)
         key_length = load_i4(data, position)
-        store_8(hashes, count * 8, _hash(data, position + 4, position + 4 + key_length))
+        store_8(hashes, count * 8, hash_bytes(data + position + 4, key_length, 0))
         position += 4 + key_length
         position += 4 + load_i4(data, position)
         count += 1
@@ -79,22 +74,11 @@ def _mixed(data: int, starts: int, ends: int, count: int) -> int:
     for index in range(count):
         begin = load_le_i8(starts, index * 16)
         first = load_u1(data, begin) & 0x7F
-        key = _hash(data, begin + 1, load_le_i8(ends, index * 16)) + first
-        value = _hash(data, load_le_i8(starts, index * 16 + 8), load_le_i8(ends, index * 16 + 8))
+        key = hash_bytes(data + begin + 1, load_le_i8(ends, index * 16) - begin - 1, first)
+        begin = load_le_i8(starts, index * 16 + 8)
+        value = hash_bytes(data + begin, load_le_i8(ends, index * 16 + 8) - begin, 0)
         found += (key ^ value * 31) * _MANY
     return found
-
-
-@subroutine
-def _is_same(data: int, one: int, other: int) -> bool:
-    """Return whether two entries have the same key."""
-    length = load_i4(data, one)
-    if load_i4(data, other) != length:
-        return False
-    same = 0
-    while same < length and load_u1(data, one + 4 + same) == load_u1(data, other + 4 + same):
-        same += 1
-    return same == length
 
 
 @kernel
@@ -107,7 +91,10 @@ def _same_as_before(data: int, starts: int, order: int, hashes: int, count: int,
         before = load_le_i8(order, index * 8 - 8)
         is_same = 0
         if load_le_i8(hashes, entry * 8) == load_le_i8(hashes, before * 8):
-            if _is_same(data, load_le_i8(starts, entry * 8), load_le_i8(starts, before * 8)):
+            one = data + load_le_i8(starts, entry * 8)
+            other = data + load_le_i8(starts, before * 8)
+            length = load_i4(one, 0)
+            if length == load_i4(other, 0) and same_bytes(one + 4, other + 4, length):
                 is_same = 1
             else:
                 collisions += 1

@@ -29,13 +29,12 @@ from readers import (
     ResolvedFile,
     Source,
     Stream,
+    copy_bytes,
     kernel,
     load_le_i8,
     load_u1,
     store_1,
-    store_8,
     store_be_4,
-    subroutine,
 )
 from readers.metadata import (
     KeyedStateHandle,
@@ -116,18 +115,6 @@ _META_FOLLOWS = 0x80
 _LENGTH_BYTES = 4
 _BUFFERED_BYTES = 1 << 20
 _COPIED_BYTES = 8 << 20
-
-
-@subroutine
-def copy_bytes(source: int, target: int, size: int) -> None:
-    """Copy bytes by words; nothing behind them is read or written."""
-    position = 0
-    while size - position >= 8:
-        store_8(target, position, load_le_i8(source, position))
-        position += 8
-    while position < size:
-        store_1(target, position, load_u1(source, position))
-        position += 1
 
 
 @kernel

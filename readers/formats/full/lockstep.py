@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
 from readers.decode.loads import (
+    copy_bytes,
     load_i4,
     load_le_i4,
     load_le_i8,
     load_u1,
+    same_bytes,
     stack_memory,
-    store_1,
     store_4,
     store_8,
 )
@@ -44,7 +45,7 @@ from readers.formats.full.layout import (
     MOST_RANGES,
     PAGE_ENTRIES,
 )
-from readers.formats.rocksdb.sst.words import multiply_fold, wrapping_sum
+from readers.formats.rocksdb.sst.words import hash_bytes
 from readers.formats.streams import KeyGroupBody
 
 Positions = NDArray[np.int64]
@@ -56,7 +57,7 @@ _ROOM = 1 << 13  # entries that differ in one stretch
 _AHEAD = 8
 _FLAG = META_FOLLOWS << 32  # in a word of the length of a key and its first bytes
 _EMPTY = -1
-_SECRETS = np.frombuffer(secrets.token_bytes(16), dtype=np.int64)
+_SEED = secrets.randbits(63)
 
 
 @subroutine
@@ -121,24 +122,15 @@ def _is_equal(old: int, old_position: int, new: int, new_position: int, length: 
 
 
 @subroutine
-def _has_key(old: int, old_position: int, new: int, new_position: int) -> int:
-    """Return 1 if two entries have the same key."""
-    # Length and key together: of keys with fewer than four bytes the first bytes of the value's length are compared, too.
+def _has_key(old: int, old_position: int, new: int, new_position: int) -> bool:
+    """Return whether two entries have the same key."""
     length = load_i4(old, old_position)
     if length != load_i4(new, new_position):
-        return 0
+        return False
     if (load_u1(old, old_position + 4) ^ load_u1(new, new_position + 4)) & 0x7F:
-        return 0
-    at = 5
-    while length + 4 - at >= 8:
-        if load_le_i8(old, old_position + at) != load_le_i8(new, new_position + at):
-            return 0
-        at += 8
-    while at < length + 4:
-        if load_u1(old, old_position + at) != load_u1(new, new_position + at):
-            return 0
-        at += 1
-    return 1
+        return False
+    is_equal: bool = same_bytes(old + old_position + 5, new + new_position + 5, length - 1)
+    return is_equal
 
 
 @subroutine
@@ -307,20 +299,10 @@ def _rest(data: int, position: int, limit: int, found: int, room: int) -> tuple[
 
 
 @subroutine
-def _key_hash(data: int, position: int, key: int) -> int:
-    length = load_i4(data, position)
-    secret = load_le_i8(key, 0)
-    other = load_le_i8(key, 8)
-    code = multiply_fold(length ^ secret, wrapping_sum(load_u1(data, position + 4) & 0x7F, other))
-    at = 5
-    while length + 4 - at >= 8:
-        code = multiply_fold(code ^ secret, wrapping_sum(load_le_i8(data, position + at), other))
-        at += 8
-    word = 0
-    while at < length + 4:
-        word = word << 8 | load_u1(data, position + at)
-        at += 1
-    return multiply_fold(code ^ secret, wrapping_sum(word, other))
+def _key_hash(data: int, position: int, seed: int) -> int:
+    first = load_u1(data, position + 4) & 0x7F
+    code: int = hash_bytes(data + position + 5, load_i4(data, position) - 1, seed ^ first)
+    return code
 
 
 @kernel
@@ -334,7 +316,7 @@ def _pair(
     slots: int,
     bits: int,
     partners: int,
-    key: int,
+    seed: int,
 ) -> int:
     """Find for each new entry the old one with the same key; return how many of these pairs have equal bytes.
 
@@ -343,14 +325,14 @@ def _pair(
     """
     mask = (1 << bits) - 1
     for number in range(old_count):
-        slot = _key_hash(old, load_le_i8(old_found, number * 8), key) & mask
+        slot = _key_hash(old, load_le_i8(old_found, number * 8), seed) & mask
         while load_le_i4(slots, slot * 4) >= 0:
             slot = (slot + 1) & mask
         store_4(slots, slot * 4, number)
     equal = 0
     for number in range(new_count):
         position = load_le_i8(new_found, number * 8)
-        slot = _key_hash(new, position, key) & mask
+        slot = _key_hash(new, position, seed) & mask
         while True:
             candidate = load_le_i4(slots, slot * 4)
             if candidate < 0:
@@ -392,13 +374,7 @@ def _copy(data: int, starts: int, ends: int, count: int, target: int) -> None:
         begin = load_le_i8(starts, number * 16)
         end = load_le_i8(ends, number * 16 + 8)
         shift = at - begin
-        position = begin
-        while end - position >= 8:
-            store_8(target, position + shift, load_le_i8(data, position))
-            position += 8
-        while position < end:
-            store_1(target, position + shift, load_u1(data, position))
-            position += 1
+        copy_bytes(data + begin, target + at, end - begin)
         store_8(starts, number * 16, begin + shift)
         store_8(ends, number * 16, load_le_i8(ends, number * 16) + shift)
         store_8(starts, number * 16 + 8, load_le_i8(starts, number * 16 + 8) + shift)
@@ -546,7 +522,7 @@ class _Walk:
         slots = np.full(1 << bits, _EMPTY, dtype=np.int32)
         partners = np.full(len(old) + len(new), _EMPTY, dtype=np.int64)
         equal = _pair(
-            self.before.data, old, len(old), self.after.data, new, len(new), slots, bits, partners, _SECRETS
+            self.before.data, old, len(old), self.after.data, new, len(new), slots, bits, partners, _SEED
         )
         of_old, of_new = partners[: len(old)], partners[len(old) :]
         paired = np.flatnonzero(of_old >= 0)

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
-from readers.decode.loads import load_le_i4, load_le_i8, load_u1, store_4, store_8
-from readers.formats.rocksdb.sst.words import multiply_fold, wrapping_sum
+from readers.decode.loads import load_le_i4, load_le_i8, same_bytes, store_4, store_8
+from readers.formats.rocksdb.sst.words import hash_bytes
 
 # So many entries of both sides are looked through for an equal pair, where the walk has lost its step.
 _AHEAD = 8
 _COMPARED_BYTES = 1 << 20
-_SECRETS = np.frombuffer(secrets.token_bytes(16), dtype=np.int64)
+_SEED = secrets.randbits(63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,22 +48,15 @@ class Entries:
 @subroutine
 def _is_equal(
     old: int, old_starts: int, old_ends: int, one: int, new: int, new_starts: int, new_ends: int, other: int
-) -> int:
-    """Return 1 if two entries have the same bytes."""
-    at = load_le_i8(old_starts, one * 8)
-    end = load_le_i8(old_ends, one * 8)
-    shift = load_le_i8(new_starts, other * 8) - at
-    if load_le_i8(new_ends, other * 8) - end != shift:
-        return 0
-    while end - at >= 8:
-        if load_le_i8(old, at) != load_le_i8(new, at + shift):
-            return 0
-        at += 8
-    while at < end:
-        if load_u1(old, at) != load_u1(new, at + shift):
-            return 0
-        at += 1
-    return 1
+) -> bool:
+    """Return whether two entries have the same bytes."""
+    start = load_le_i8(old_starts, one * 8)
+    there = load_le_i8(new_starts, other * 8)
+    size = load_le_i8(old_ends, one * 8) - start
+    if load_le_i8(new_ends, other * 8) - there != size:
+        return False
+    is_equal: bool = same_bytes(old + start, new + there, size)
+    return is_equal
 
 
 @kernel
@@ -131,18 +124,10 @@ def _walk(
 
 
 @subroutine
-def _hash(data: int, position: int, end: int, key: int) -> int:
-    secret = load_le_i8(key, 0)
-    other = load_le_i8(key, 8)
-    code = multiply_fold((end - position) ^ secret, other)
-    while end - position >= 8:
-        code = multiply_fold(code ^ secret, wrapping_sum(load_le_i8(data, position), other))
-        position += 8
-    word = 0
-    while position < end:
-        word = word << 8 | load_u1(data, position)
-        position += 1
-    return multiply_fold(code ^ secret, wrapping_sum(word, other))
+def _hash(data: int, starts: int, ends: int, number: int, seed: int) -> int:
+    start = load_le_i8(starts, number * 8)
+    code: int = hash_bytes(data + start, load_le_i8(ends, number * 8) - start, seed)
+    return code
 
 
 @kernel
@@ -159,17 +144,17 @@ def _match(
     bits: int,
     old_equal: int,
     new_equal: int,
-    key: int,
+    seed: int,
 ) -> None:
     """Store 1 for each entry of either side that has a partner of the same bytes, one for one; `slots` are 2^bits of i4, all -1."""
     mask = (1 << bits) - 1
     for number in range(old_count):
-        slot = _hash(old, load_le_i8(old_starts, number * 8), load_le_i8(old_ends, number * 8), key) & mask
+        slot = _hash(old, old_starts, old_ends, number, seed) & mask
         while load_le_i4(slots, slot * 4) >= 0:
             slot = (slot + 1) & mask
         store_4(slots, slot * 4, number)
     for number in range(new_count):
-        slot = _hash(new, load_le_i8(new_starts, number * 8), load_le_i8(new_ends, number * 8), key) & mask
+        slot = _hash(new, new_starts, new_ends, number, seed) & mask
         while True:
             candidate = load_le_i4(slots, slot * 4)
             if candidate < 0:
@@ -208,6 +193,6 @@ def without_equal(before: Entries, after: Entries) -> tuple[Entries, Entries]:
     equal_old, equal_new = (np.zeros(count, dtype=np.int32) for count in (olds, news))
     _match(
         old.data, old.starts, old.ends, olds, new.data, new.starts, new.ends, news, slots, bits, equal_old, equal_new,
-        _SECRETS,
+        _SEED,
     )  # fmt: skip
     return old.chosen(np.flatnonzero(equal_old == 0)), new.chosen(np.flatnonzero(equal_new == 0))
