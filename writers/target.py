@@ -29,8 +29,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -135,7 +134,7 @@ class TargetReference(ABC):
         """
 
 
-class Target(ABC):
+class Target(AbstractContextManager["Target"]):
     """The place of a new savepoint; leaving its context before `publish` removes all that was written.
 
     Attributes:
@@ -143,14 +142,6 @@ class Target(ABC):
     """
 
     takes_several: ClassVar[bool] = False
-
-    @abstractmethod
-    def __enter__(self) -> Self: ...
-
-    @abstractmethod
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
 
     @abstractmethod
     def take(self, file: ResolvedFile, name: str, *, shared: bool) -> bool:
@@ -243,12 +234,7 @@ class TargetDirectory(Target):
             os.close(self._lock)
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._is_published:
             self._give_up()
         os.close(self._lock)

@@ -33,9 +33,8 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import NamedTuple, Self
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -248,7 +247,7 @@ def _without_null(path: str) -> str:
 # --- streams ---
 
 
-class Stream(ABC):
+class Stream(AbstractContextManager["Stream"], ABC):
     """The bytes of one handle. Arrays that it returned stay valid after `close`.
 
     Attributes:
@@ -326,22 +325,17 @@ class Stream(ABC):
         """Return a copy of the bytes that `view` returns."""
         return self.view(start, length).tobytes()
 
-    def prepare(self, start: int, length: int) -> None:  # noqa: B027  # most streams have their bytes in memory
+    def prepare(self, start: int, length: int) -> None:  # most streams have their bytes in memory
         """Map the pages of the first of these bytes, which are about to be read, by one call instead of a fault for some."""
 
-    def release(self, start: int, length: int) -> None:  # noqa: B027  # most streams have nothing to give back
+    def release(self, start: int, length: int) -> None:  # most streams have nothing to give back
         """Give back the pages of bytes that are not needed for now. Arrays into them stay valid."""
 
     @abstractmethod
     def close(self) -> None:
         """Release the bytes. A memory map is unmapped with the last array into it, never earlier."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

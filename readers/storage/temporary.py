@@ -32,10 +32,8 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from readers.errors import StorageError
 
@@ -44,7 +42,7 @@ _UNLOCKED_PREFIX = "savepointdb-new-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class TemporaryFolder:
+class TemporaryFolder(AbstractContextManager["TemporaryFolder"]):
     """A folder of this process, empty at first. It goes when it is closed, or with this object.
 
     Args:
@@ -73,12 +71,7 @@ class TemporaryFolder:
         """Remove the folder."""
         self._closing()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

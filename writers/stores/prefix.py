@@ -17,8 +17,6 @@ import mmap
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
@@ -128,12 +126,7 @@ class TargetPrefix(Target):
         self._sent.append(key)
         return key
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._requests.close()
         if not self._is_published:
             self._take_back()
