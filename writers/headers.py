@@ -111,10 +111,13 @@ def modified_utf8(text: str) -> bytes:
     """Return Java's modified UTF-8: U+0000 takes two bytes, and each half of a surrogate pair three."""
     if text.isascii() and "\0" not in text:
         return text.encode("ascii")
-    # Each UTF-16 unit becomes a character of its own.
+    return units_of(text).encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")
+
+
+def units_of(text: str) -> str:
+    """Return a text in which each UTF-16 unit of another one is a character of its own."""
     units = text.encode("utf-16-be", "surrogatepass")
-    halves = "".join(map(chr, struct.unpack(f">{len(units) // 2}H", units)))
-    return halves.encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")
+    return "".join(map(chr, struct.unpack(f">{len(units) // 2}H", units)))
 
 
 _SIMPLE_VERSION = 3

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from readers import ROW, UNDECODED, Batch, Operator, Page, StateKind, StateName, StatePart
 from writers.changes import GROUP, Layer, RemovedRows, StateChanges, UpdatedRows
-from writers.encode.fitting import shown
 from writers.errors import RefusedEditError
 from writers.hashes import key_groups_of
 from writers.keyed.carry import composed_part
@@ -133,13 +132,8 @@ class EntryMasker:
 
     def _list_elements(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         """Return the elements of lists as rows, with the number of the list of each in `_row`."""
+        self._coder.check_decoded(columns)
         lists = columns[_VALUE]
-        missing = np.flatnonzero(np.asarray(lists.is_null()))
-        if len(missing):
-            raise RefusedEditError(
-                f"{self._coder.name}, key {shown(columns[_KEY][int(missing[0])])}: expected a list whose elements are decoded, "
-                "found one with an object of a class that the savepoint does not describe"
-            )
         offsets = np.asarray(lists.offsets, dtype=np.int64)
         owners = np.repeat(np.arange(len(lists)), np.diff(offsets))
         elements = lists.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))

@@ -29,6 +29,7 @@ from readers import (
     StoredHeader,
     TemporaryFolder,
     kernel,
+    key_groups_of_subtask,
     load_le_i4,
     load_le_i8,
     load_u1,
@@ -112,9 +113,7 @@ class SubtaskRanges:
 
     def of(self, index: int) -> KeyGroupRange:
         """Return the key groups of a subtask."""
-        start = (index * self.max_parallelism + self.parallelism - 1) // self.parallelism
-        end = ((index + 1) * self.max_parallelism - 1) // self.parallelism
-        return KeyGroupRange(start, end)
+        return KeyGroupRange(*key_groups_of_subtask(index, self.parallelism, self.max_parallelism))
 
 
 class Resharding:

@@ -138,6 +138,23 @@ class EntryCoder:
             "if a part of it changed: set the whole value, or leave the row out by a WHERE"
         )
 
+    def check_decoded(self, columns: dict[str, pa.Array], refused: str = "") -> None:
+        """Check that the elements of lists are decoded.
+
+        Args:
+            columns: of the entries.
+            refused: what cannot be done otherwise, for the message.
+
+        Raises:
+            RefusedEditError: those of one are not.
+        """
+        missing = np.flatnonzero(np.asarray(columns[_VALUE].is_null()))
+        if len(missing):
+            raise RefusedEditError(
+                f"{self.name}, key {shown(columns['key'][int(missing[0])])}: expected a list whose elements are decoded, "
+                f"found one with an object of a class that the savepoint does not describe{refused}"
+            )
+
     def check_set(self, rows: pa.Table, is_set: NDArray[np.bool_]) -> None:
         """Check the values that statements set, and the namespaces.
 
@@ -515,7 +532,7 @@ class _ListReader:
         """Return the numbers of the entries that change, and keep their elements."""
         columns = self._coder.rows(batch)
         lists = columns["value"]
-        self._check_decoded(columns, np.flatnonzero(np.asarray(lists.is_null())))
+        self._coder.check_decoded(columns, ": lists of its key group cannot change")
         offsets = np.asarray(lists.offsets, dtype=np.int64)
         counts = np.diff(offsets)
         ends = self.elements + np.cumsum(counts)
@@ -528,13 +545,6 @@ class _ListReader:
             self._coder.check_restorable(batch, exempt)
             self._keep(columns, chosen, starts, counts, offsets)
         return chosen
-
-    def _check_decoded(self, columns: dict[str, pa.Array], missing: NDArray[np.int64]) -> None:
-        if len(missing):
-            raise RefusedEditError(
-                f"{self._coder.name}, key {shown(columns['key'][int(missing[0])])}: expected a list whose elements are decoded, "
-                "found one with an object of a class that the savepoint does not describe: lists of its key group cannot change"
-            )
 
     def _keep(
         self,

@@ -12,13 +12,12 @@ Flink 1.x itself reads zoned values without it. Kryo 5 reads what these values w
 from __future__ import annotations
 
 import struct
-import sys
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from readers import BOXES, KRYO_5, PRIMITIVES, KryoReader, KryoType, offset_text
+from writers.headers import units_of
 
 _MOST_ASCII = 32  # characters; longer texts are units with a count before them
 _ZIGZAG_BYTES = 9
@@ -84,10 +83,9 @@ class KryoOutput:
         elif 1 < len(value) <= _MOST_ASCII and value.isascii():
             self.ascii_text(value)
         else:
-            units = array("H", value.encode("utf-16-le" if sys.byteorder == "little" else "utf-16-be"))
+            units = units_of(value)
             self.flagged(True, len(units) + 1)
-            for unit in units:
-                self._unit(unit)
+            self.data += units.encode("utf-8", "surrogatepass")
 
     def ascii_text(self, value: str) -> None:
         """Write a string of ASCII characters: longer ones also mark their end, and have no count."""
@@ -96,14 +94,6 @@ class KryoOutput:
             return
         self.data += value.encode("ascii")
         self.data[-1] |= 0x80
-
-    def _unit(self, unit: int) -> None:
-        if unit < 0x80:
-            self.data.append(unit)
-        elif unit < 0x800:
-            self.data += bytes((0xC0 | unit >> 6, 0x80 | unit & 0x3F))
-        else:
-            self.data += bytes((0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F))
 
 
 _BY_NAME = 1
