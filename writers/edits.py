@@ -177,8 +177,17 @@ def with_plain_key_groups(metadata: model.SavepointMetadata) -> model.SavepointM
             key_group_range=handle.key_group_range, offsets=handle.offsets, delegate=handle.delegate
         )
 
+    return with_keyed_states(metadata, plain)
+
+
+def with_keyed_states(
+    metadata: model.SavepointMetadata,
+    change: Callable[[model.KeyedStateHandle | None], model.KeyedStateHandle | None],
+) -> model.SavepointMetadata:
+    """Return the metadata with another handle of the managed keyed state of each subtask."""
+
     def changed(subtask: model.SubtaskState) -> model.SubtaskState:
-        return replace(subtask, managed_keyed_state=plain(subtask.managed_keyed_state))
+        return replace(subtask, managed_keyed_state=change(subtask.managed_keyed_state))
 
     operators = (replace(one, subtasks=tuple(map(changed, one.subtasks))) for one in metadata.operators)
     return replace(metadata, operators=tuple(operators))
@@ -351,18 +360,8 @@ def with_made_state(
     states = make([handle.maker for handle in deferred])
     made = {id(handle): state.handle for handle, state in zip(deferred, states, strict=True)}
 
-    def with_made(subtask: model.SubtaskState) -> model.SubtaskState:
-        handle = subtask.managed_keyed_state
-        if not isinstance(handle, DeferredKeyedState):
-            return subtask
-        return replace(subtask, managed_keyed_state=made[id(handle)])
-
-    operators = (
-        replace(operator, subtasks=tuple(map(with_made, operator.subtasks)))
-        for operator in metadata.operators
-    )
     noticed = tuple(warning for state in states for warning in state.warnings)
-    return replace(metadata, operators=tuple(operators)), noticed
+    return with_keyed_states(metadata, lambda handle: made.get(id(handle), handle)), noticed
 
 
 def deferred_states(metadata: model.SavepointMetadata) -> Iterator[DeferredKeyedState]:
