@@ -30,7 +30,7 @@ from service.base.errors import (
 from service.doors.trino.lexer import Word, name_length, names_of
 from service.doors.trino.session import Session, data_size_bytes, duration_s, is_true, wrong_property
 from service.doors.trino.systemtables import CATALOGS, SYSTEM, TrinoTables
-from service.doors.trino.types import trino_type
+from service.doors.trino.types import quoted_name, trino_type
 from service.query.engines.registry import AUTO, choices, choices_text
 from service.query.sql.pruning import like_pattern
 from service.query.sql.schemas import CATALOG, INFORMATION_SCHEMA, listed_names, schema_called
@@ -156,9 +156,9 @@ class ShowStatements:
         if kind == "VIEW":
             raise NotSupportedError(f"{'.'.join(path)!r} is a table, not a view")
         columns = ",\n".join(
-            f"   {_quoted(column.name)} {trino_type(column.type)}" for column in table.schema
+            f"   {quoted_name(column.name)} {trino_type(column.type)}" for column in table.schema
         )
-        name = ".".join(map(_quoted, (CATALOG, self._named_schema(path[:-1]), table.name)))
+        name = ".".join(map(quoted_name, (CATALOG, self._named_schema(path[:-1]), table.name)))
         return AnswerTable(_texts("Create Table"), [(f"CREATE TABLE {name} (\n{columns}\n)",)])
 
     def _show_stats(self, sql: str, words: list[Word]) -> AnswerTable:
@@ -266,12 +266,6 @@ def _filtered(
 
 def _texts(*names: str) -> list[tuple[str, pa.DataType]]:
     return [(name, pa.string()) for name in names]
-
-
-def _quoted(name: str) -> str:
-    # Trino lowers unquoted names, so capitals need quotes.
-    simple = name.isascii() and name.isidentifier() and name == name.lower()
-    return name if simple else '"' + name.replace('"', '""') + '"'
 
 
 _TABLES_OF_INFORMATION_SCHEMA = ("columns", "schemata", "tables", "views")

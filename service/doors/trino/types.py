@@ -139,13 +139,14 @@ def _row(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]
     names, arguments = [], []
     for field in arrow_type:
         shown, signature = _described(field.type, parametric)
-        names.append(f"{_field_name(field.name)} {shown}")
+        names.append(f"{quoted_name(field.name)} {shown}")
         value = {"fieldName": {"name": field.name}, "typeSignature": signature}
         arguments.append(("NAMED_TYPE", value))
     return f"row({', '.join(names)})", _signature("row", *arguments)
 
 
-def _field_name(name: str) -> str:
+def quoted_name(name: str) -> str:
+    """Return a name as Trino shows it: it lowers names without quotes, so capitals need them."""
     simple = name.isascii() and name.isidentifier() and name == name.lower()
     return name if simple else '"' + name.replace('"', '""') + '"'
 
