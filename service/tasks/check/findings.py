@@ -223,20 +223,11 @@ def title_of(operator: OperatorVerdict) -> str:
 def headline(report: CheckReport, *, names_risks: bool = True) -> str:
     """Return what a restore by one Flink and one backend will do, in one sentence."""
     where = f"Flink {report.flink} with {report.backend}"
-    match report.severity:
-        case Severity.FAILS:
-            step = f" at {report.stage.value}, {STAGES[report.stage]}" if report.stage else ""
-            return f"{where} fails{step}"
-        case Severity.UNKNOWN:
-            return f"{where} may fail: the inputs do not contain the deciding fact"
-        case Severity.LOSES:
-            return f"{where} restores it, and loses, ignores or changes values"
-        case Severity.DOUBT:
-            return f"{where} restores it, unless a doubt comes true"
-        case Severity.RISK if names_risks:
-            return f"{where} restores it with the same values, unless a risk comes true"
-        case _:
-            return f"{where} restores it with the same values"
+    if report.severity is Severity.FAILS:
+        step = f" at {report.stage.value}, {STAGES[report.stage]}" if report.stage else ""
+        return f"{where} fails{step}"
+    is_told = names_risks or report.severity is not Severity.RISK
+    return f"{where} {_HEADLINES[report.severity if is_told else Severity.FINE]}"
 
 
 def advice(report: CheckReport) -> str:
@@ -480,6 +471,13 @@ STAGES = {
 }
 """Stage → when it happens."""
 
+_HEADLINES = {
+    Severity.UNKNOWN: "may fail: the inputs do not contain the deciding fact",
+    Severity.LOSES: "restores it, and loses, ignores or changes values",
+    Severity.DOUBT: "restores it, unless a doubt comes true",
+    Severity.RISK: "restores it with the same values, unless a risk comes true",
+    Severity.FINE: "restores it with the same values",
+}
 _BRIEF = ("against", "flink", "backend", "outcome", "severity", "loses_data", "headline", "advice")
 WORDS = {one: one.value if one is Severity.FINE else one.value.upper() for one in Severity}
 """Severity → the word that begins its lines."""

@@ -7,11 +7,11 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from anyio import CapacityLimiter, get_cancelled_exc_class, to_thread
 
-from catalog import Database
 from service.base import errors
 from service.base.settings import Settings
 from service.base.waiting import found_in_thread
@@ -38,7 +38,7 @@ class Checks:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._memory_bytes = worker_memory_bytes(settings, slot_limits(settings).running)
-        self._open = 0
+        self.open = 0
         self._limiter: CapacityLimiter | None = None
         self._running: set[subprocess.Popen[bytes]] = set()
         self._is_ending = False
@@ -47,11 +47,6 @@ class Checks:
     def add_observer(self, observer: Callable[[str, str], None]) -> None:
         """Call an observer for each check that ends, with its outcome and the code of its error; one of them is empty."""
         self._observers.append(observer)
-
-    @property
-    def open(self) -> int:
-        """How many checks run or wait."""
-        return self._open
 
     async def outcome(
         self, request: CheckRequest, context: Context, jar: bytes | None = None, jar_name: str = ""
@@ -75,15 +70,20 @@ class Checks:
                 f"expected at most {_MOST_COMPARED} databases to compare with, found {len(request.against)}"
             )
 
-        def databases() -> tuple[Database, tuple[Database, ...]]:
-            return context.database(request.database), tuple(map(context.database, request.against))
-
-        # They are looked up on the disk.
-        database, against = await to_thread.run_sync(databases)
-        try:
-            found = await self._in_turn(
-                lambda ending: self._reported(database, against, request, jar, jar_name, ending)
+        def task() -> CheckTask:
+            return CheckTask(
+                database=KnownDatabase.of(context.database(request.database)),
+                against=tuple(KnownDatabase.of(context.database(one)) for one in request.against),
+                jar=None,
+                request=request,
+                settings=self._settings,
+                memory_bytes=self._memory_bytes,
             )
+
+        # Databases are looked up on the disk.
+        checked = await to_thread.run_sync(task)
+        try:
+            found = await self._in_turn(lambda ending: self._reported(checked, jar, jar_name, ending))
         except errors.QueryError as error:
             self._notify("", error.code)
             raise
@@ -95,16 +95,16 @@ class Checks:
 
     async def _in_turn(self, check: Callable[[_Ending], ToldFindings]) -> ToldFindings:
         limits = self._settings.checks
-        if self._open >= limits.running + limits.queued:
+        if self.open >= limits.running + limits.queued:
             raise errors.TooManyChecksError("too many checks wait", retry_after_s=_RETRY_AFTER_S)
         self._limiter = self._limiter or CapacityLimiter(max(1, limits.running))
-        self._open += 1
+        self.open += 1
         try:
             ending = _Ending()
             # Not the threads of other calls, which would wait behind checks.
             return await found_in_thread(lambda: check(ending), ending.end, self._limiter)
         finally:
-            self._open -= 1
+            self.open -= 1
 
     def _notify(self, outcome: str, code: str) -> None:
         for observer in self._observers:
@@ -116,29 +116,12 @@ class Checks:
         for process in list(self._running):
             process.kill()
 
-    def _reported(
-        self,
-        database: Database,
-        against: tuple[Database, ...],
-        request: CheckRequest,
-        jar: bytes | None,
-        jar_name: str,
-        ending: _Ending,
-    ) -> ToldFindings:
+    def _reported(self, task: CheckTask, jar: bytes | None, jar_name: str, ending: _Ending) -> ToldFindings:
         with closing(task_folder(self._settings.storage.temp_directory)) as spill:
-            uploaded = None
             if jar is not None:
                 path = Path(spill.path, "job.jar")
                 path.write_bytes(jar)
-                uploaded = UploadedJar(path=str(path), name=jar_name)
-            task = CheckTask(
-                database=KnownDatabase.of(database),
-                against=tuple(map(KnownDatabase.of, against)),
-                jar=uploaded,
-                request=request,
-                settings=self._settings,
-                memory_bytes=self._memory_bytes,
-            )
+                task = replace(task, jar=UploadedJar(path=str(path), name=jar_name))
             return self._answered(task, ending)
 
     def _answered(self, task: CheckTask, ending: _Ending) -> ToldFindings:
