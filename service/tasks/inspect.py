@@ -59,7 +59,9 @@ class Inspected:
     def lines(self, width: int | None) -> Iterator[str]:
         """Yield it as lines for people."""
         operators, states, missing = self.tables.values()
-        yield self._head(sum(operators[_SIZE].to_pylist()))
+        title = self.database.job.title
+        job = f"job {title}, " if title else ""
+        yield head_of(self.database, sum(operators[_SIZE].to_pylist()), job)
         yield f"\n{counted(len(operators), 'operator')}"
         yield from section_lines(operators, _OPERATORS, width)
         yield f"\n{counted(len(states), 'state')}"
@@ -79,14 +81,6 @@ class Inspected:
             yield from section_lines(missing, _FILES, width)
         if not len(odd) and not len(missing):
             yield "\nall of it decodes"
-
-    def _head(self, total: int) -> str:
-        database = self.database
-        kind = (database.kind or "savepoint or checkpoint").lower()
-        age = f"{dated(database.created_at)}, " if database.created_at else ""
-        job = f"job {database.job.title}, " if database.job.title else ""
-        number = database.checkpoint_id
-        return f"{database.name}: {kind} {number}, {age}{job}{size_text(total)}, {database.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +168,20 @@ def _inspected(context: Context, database: Database) -> Inspected:
         "missing_files": files.filter(pc.equal(files["exists"], False)),
     }
     return Inspected(database=database, tables=tables)
+
+
+def head_of(database: Database, size_bytes: int, job: str = "") -> str:
+    """Return the first line about a savepoint.
+
+    Args:
+        database: the savepoint.
+        size_bytes: of its state.
+        job: what stands before the size.
+    """
+    kind = (database.kind or "savepoint or checkpoint").lower()
+    age = f"{dated(database.created_at)}, " if database.created_at else ""
+    number = database.checkpoint_id
+    return f"{database.name}: {kind} {number}, {age}{job}{size_text(size_bytes)}, {database.path}"
 
 
 def _named(name: str) -> Any:

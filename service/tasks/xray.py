@@ -11,16 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from catalog import Catalog, Database
 from readers import ReaderError
-from service.query.encode import counted, dated, section_lines, size_text
+from service.query.encode import counted, section_lines
 from service.query.running.request import sendable
-from service.tasks.inspect import json_rows
+from service.tasks.inspect import head_of, json_rows
 from service.tasks.task import Context, Task, TaskRequest, option
 
 _ON_PAGE = 40  # states
@@ -46,16 +45,12 @@ class XrayOutcome:
     """What a savepoint is made of.
 
     Attributes:
-        name, path, kind, checkpoint_id, created_at: of the savepoint.
+        database: the savepoint.
         tables: name → rows; those that read entries are missing from a quick look.
         growth: the savepoints of its job, the newest first: `savepoint`, `id`, `bytes`; None where one cannot be read.
     """
 
-    name: str
-    path: str
-    kind: str | None
-    checkpoint_id: int
-    created_at: datetime | None
+    database: Database
     tables: Mapping[str, pa.Table]
     growth: Sequence[_Row]
 
@@ -63,12 +58,13 @@ class XrayOutcome:
 
     def to_dict(self) -> dict[str, Any]:
         """See `Outcome`."""
+        database, made = self.database, self.database.created_at
         facts = {
-            "name": sendable(self.name),
-            "path": sendable(self.path),
-            "kind": self.kind,
-            "checkpoint_id": self.checkpoint_id,
-            "created_at": None if self.created_at is None else self.created_at.isoformat(),
+            "name": sendable(database.name),
+            "path": sendable(database.path),
+            "kind": database.kind,
+            "checkpoint_id": database.checkpoint_id,
+            "created_at": None if made is None else made.isoformat(),
         }
         return facts | {name: json_rows(table) for name, table in self.tables.items()}
 
@@ -85,13 +81,10 @@ def run(request: XrayRequest, context: Context) -> XrayOutcome:
         QueryError: a table cannot be read, or takes longer than it may.
     """
     database = context.database(request.database)
+    database.describe()
     names = ("xray", *(() if request.quick else _SCANNED))
     return XrayOutcome(
-        name=database.name,
-        path=database.path,
-        kind=database.kind,
-        checkpoint_id=database.checkpoint_id,
-        created_at=database.created_at,
+        database=database,
         tables={name: context.table(database, name) for name in names},
         growth=_growth(context.catalog, database),
     )
@@ -129,7 +122,7 @@ class _Page:
 
     def lines(self) -> Iterator[str]:
         """Yield its lines."""
-        yield self._head()
+        yield head_of(self._found.database, sum(row["bytes"] for row in self._levels["operator"]))
         operators = sorted(self._levels["operator"], key=lambda row: -row["bytes"])
         yield f"\n{counted(len(operators), 'operator')}"
         yield from section_lines(_table([_operator(row) for row in operators]), _OPERATORS, self._width)
@@ -145,13 +138,6 @@ class _Page:
         yield from self._orphan_timers()
         yield from self._updates()
         yield from self._growth()
-
-    def _head(self) -> str:
-        found = self._found
-        kind = (found.kind or "savepoint or checkpoint").lower()
-        age = f"{dated(found.created_at)}, " if found.created_at else ""
-        total = sum(row["bytes"] for row in self._levels["operator"])
-        return f"{found.name}: {kind} {found.checkpoint_id}, {age}{size_text(total)}, {found.path}"
 
     def _states(self, states: Sequence[_Row]) -> Iterator[_Row]:
         subtasks, groups = (_by_state(self._levels[level]) for level in ("subtask", "key_group"))
