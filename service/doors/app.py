@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from catalog import Catalog
 from service.base import machine
-from service.base.hosts import KnownHosts
+from service.base.hosts import THIS_MACHINE, KnownHosts
 from service.base.settings import Settings
 from service.base.version import installed_version
 from service.doors.http.api import (
@@ -25,7 +25,7 @@ from service.doors.http.api import (
 from service.doors.http.api.links import addresses
 from service.doors.http.api.state import ServiceState
 from service.doors.http.api.tasks import JAR_PATH, jar_router, task_router
-from service.doors.http.auth.gate import Authenticator, Gate, loopback_hosts
+from service.doors.http.auth.gate import Authenticator, Gate
 from service.doors.http.body import BodyLimits
 from service.doors.http.errors import install_error_handlers
 from service.doors.mcp import router as mcp
@@ -174,5 +174,5 @@ def _hosts(settings: Settings, authenticator: Authenticator) -> frozenset[str]:
     """Return the host names that requests may use; empty for any name."""
     named = frozenset(host.strip() for host in settings.server.allowed_hosts.split(",") if host.strip())
     if authenticator.is_open and not settings.auth.allow_anonymous:
-        return named | loopback_hosts()
+        return named | THIS_MACHINE
     return named

@@ -118,7 +118,7 @@ class IdChanges(KeyChanges):
     def _forget(self, statement: ForgetIds) -> Effect:
         search = KeySearch(statement.ids, is_named=False)
         found: list[ForgottenRows] = []
-        for source_id, name in self.operators_of_all():
+        for source_id, name in self.context.database.operator_names.items():
             operator = self.context.in_source(source_id)
             paths = self._paths(statement, operator, name)
             states: dict[tuple[str, int], _State] = {}
@@ -149,10 +149,6 @@ class IdChanges(KeyChanges):
             text=f"{counted(removed, 'row')} of {counted(len(found), 'state')} removed{inside}",
             states=self.forgotten,
         )
-
-    def operators_of_all(self) -> Iterator[tuple[str, str]]:
-        """Yield the id and the name of each operator."""
-        yield from self.context.database.operator_names.items()
 
     def _all_states(self, operator: Operator, name: str) -> Iterator[tuple[TableState, str, str]]:
         """Yield all states of an operator that can be written, those of the operator itself last."""

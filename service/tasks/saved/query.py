@@ -130,11 +130,6 @@ def parameter_names(sql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for _, name in _places(sql)))
 
 
-def is_parameter_name(text: str) -> bool:
-    """Return whether a text may be the name of a parameter."""
-    return _PARAMETER_NAME.fullmatch(text) is not None
-
-
 def bound(sql: str, parameters: Sequence[Parameter], given: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     """Return a statement with `$key` in place of `:key`, and the value of each parameter.
 
@@ -400,7 +395,7 @@ def parameter(name: str, *, type: str = "text", default: str | None = None, wher
     Raises:
         InvalidSavedQueryError: it is not: its name, its type, or a default that does not fit the type.
     """
-    if not is_parameter_name(name):
+    if not _PARAMETER_NAME.fullmatch(name):
         raise InvalidSavedQueryError(
             f"{where}expected a parameter's name, a letter and letters, digits and _ behind it, found {name!r:.100}"
         )

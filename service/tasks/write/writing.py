@@ -485,11 +485,6 @@ class Writing:
                 self._writer = SavepointWriter(location, edits, files_mode, threads=machine.cores())
             self._closing = opened.pop_all()
 
-    @property
-    def effects(self) -> tuple[Effect, ...]:
-        """The effect of each statement, in order."""
-        return self._script.effects
-
     def changes(self, kind: type[ChangesT]) -> ChangesT:
         """Return the changes of a class."""
         return self._script.changes(kind)

@@ -84,12 +84,8 @@ class Names:
         except (CatalogError, ReaderError):
             return []
 
-    def columns(self, database: str | None, table: str) -> Sequence[tuple[str, str]]:
-        """Return the columns of a table, with their types; none if there is no such table."""
-        return _with_types(self._schema(database, table))
-
-    def fields(self, database: str | None, table: str, path: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """Return the fields of the struct that a path leads to from a table, with their types; none if it leads to no struct.
+    def fields(self, database: str | None, table: str, path: Sequence[str] = ()) -> Sequence[tuple[str, str]]:
+        """Return the columns of a table, or the fields of the struct that a path leads to, with their types; none if there are none.
 
         Args:
             database, table: the table.
@@ -101,7 +97,7 @@ class Names:
             if found is None or not pa.types.is_struct(found.type):
                 return []
             inside = found.type
-        return _with_types(inside)
+        return [(field.name, sql_type(field.type)) for field in inside]
 
     def _schema(self, database: str | None, table: str) -> pa.Schema:
         """Return the columns of a table; none if there is no such table."""
@@ -126,10 +122,6 @@ class Names:
         if database.casefold() == INFORMATION_SCHEMA:
             return information_schema_table(self._catalog, table)
         return schema_called(self._catalog, database).database.table(table)
-
-
-def _with_types(fields: Iterable[pa.Field]) -> Sequence[tuple[str, str]]:
-    return [(field.name, sql_type(field.type)) for field in fields]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +268,7 @@ class ConsoleCompleter(Completer):
             yield from _matching(self._names.databases, typed, wide, "database")
             return
         for source in sources:
-            for column, kind in self._names.columns(source.database, source.table):
+            for column, kind in self._names.fields(source.database, source.table):
                 yield from _matching([column], typed, wide, kind)
         for source in sources:
             if source.alias:
@@ -290,7 +282,7 @@ class ConsoleCompleter(Completer):
         for source in sources:
             names = (source.alias, source.table) if not outer else (source.table,)
             if last.casefold() in map(str.casefold, names):
-                for column, kind in self._names.columns(source.database, source.table):
+                for column, kind in self._names.fields(source.database, source.table):
                     yield from _matching([column], typed, typed, kind)
                 return
         for source in sources:

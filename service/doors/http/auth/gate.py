@@ -150,11 +150,6 @@ class Gate:
             )
 
 
-def loopback_hosts() -> frozenset[str]:
-    """Return the host names of a service on this machine."""
-    return THIS_MACHINE
-
-
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach an address."""
     try:

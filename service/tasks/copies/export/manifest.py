@@ -339,7 +339,7 @@ class Ledger:
         Raises:
             TargetError: the destination cannot be written to.
         """
-        self._destination.put(_finished_name(table), json.dumps(table.to_dict()).encode())
+        self._destination.put(f"{_FINISHED}/{table.folder}.json", json.dumps(table.to_dict()).encode())
 
     def commit(self) -> None:
         """Note that all tables are whole, and become visible one after the other: from now on the options stay.
@@ -425,7 +425,3 @@ class Ledger:
                     f"{self._destination.url}: expected an export with {name} {self._options[name]}, found one with "
                     f"{manifest.options.get(name)}; export to another folder"
                 )
-
-
-def _finished_name(table: ExportedTable) -> str:
-    return f"{_FINISHED}/{table.folder}.json"

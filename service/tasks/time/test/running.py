@@ -356,14 +356,12 @@ class Runner:
         )
 
     def _asked(self, sql: str, params: Mapping[str, Any], subject: Subject, kept: int) -> FirstRows:
+        names = {PREVIOUS: subject.previous, CURRENT: subject.database}
+        catalog = Catalog.of([subject.database], names)
         request = replace(
-            self.asked, sql=sql, parameters=params, schema=subject.database.name, catalog=_catalog_of(subject)
+            self.asked, sql=sql, parameters=params, schema=subject.database.name, catalog=catalog
         )
         return first_rows(self.start, request, kept=kept, counted=max(kept + 1, _ROWS_COUNTED))
-
-
-def _catalog_of(subject: Subject) -> Catalog:
-    return Catalog.of([subject.database], {PREVIOUS: subject.previous, CURRENT: subject.database})
 
 
 def _violation(rule: Rule, found: FirstRows) -> str:

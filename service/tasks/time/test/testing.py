@@ -107,12 +107,10 @@ class Brought:
     Attributes:
         files: paths of files of rules.
         params: values of parameters, by name.
-        previous: the savepoint before the only one that is tested.
     """
 
     files: Sequence[str] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
-    previous: Database | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
