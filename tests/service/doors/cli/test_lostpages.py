@@ -81,16 +81,16 @@ def test_a_process_that_does_not_survive_it_ends_by_a_signal(tmp_path: Path) -> 
 def test_zeros_in_the_rest_of_a_page_are_noticed(tmp_path: Path) -> None:
     """No page is lost: the file is cut in its last page, the rest of which reads as zeros from then on."""
     file = tmp_path / "file"
-    file.write_bytes(b"x" * 5000)
+    file.write_bytes(b"x" * 50000)
     location = SavepointLocation(WORDCOUNT, roots=[tmp_path])
-    with location.open_stream(FileStateHandle(file_path=str(file), state_size=5000)) as stream:
-        windows = stream.windows(0, 5000)
-        windows.reach(0, 5000)
-        os.truncate(file, 4990)
+    with location.open_stream(FileStateHandle(file_path=str(file), state_size=50000)) as stream:
+        windows = stream.windows(0, 50000)
+        windows.reach(0, 50000)
+        os.truncate(file, 49990)
 
-        assert windows.data[4999] == 0
-        with pytest.raises(FileChangedError, match="expected 5000 bytes"):
-            windows.close(5000)
+        assert windows.data[49999] == 0
+        with pytest.raises(FileChangedError, match="expected 50000 bytes"):
+            windows.close(50000)
 
 
 def test_a_signal_from_elsewhere_still_ends_the_process(tmp_path: Path) -> None:

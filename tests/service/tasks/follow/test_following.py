@@ -202,18 +202,25 @@ def test_a_statement_over_what_cannot_be_read_is_an_error(followed: Followed, jo
         list(followed.events(f"SELECT count(*) AS n FROM job__history.{TABLE}", since="3"))
 
 
-def test_damaged_state_is_a_gap_and_an_error_at_the_end(followed: Followed, job: Path) -> None:
-    def damage(number: int) -> None:
-        for path in (job / f"chk-{number}").iterdir():
-            if path.name != "_metadata":
-                path.write_bytes(path.read_bytes()[:100])
+def damage(job: Path, number: int) -> None:
+    for path in (job / f"chk-{number}").iterdir():
+        if path.name != "_metadata":
+            path.write_bytes(path.read_bytes()[:100])
 
-    damage(3)
+
+def test_damaged_state_is_a_gap(followed: Followed, job: Path) -> None:
+    damage(job, 3)
+
     events = list(followed.events(since="2"))
+
     assert events[0]["gap"] == [3, 3]
     assert rows_of(events) == [(4, "changed", "key_662", 11291, 11292)]
 
-    damage(4)
+
+def test_damaged_state_is_an_error_at_the_end(followed: Followed, job: Path) -> None:
+    damage(job, 3)
+    damage(job, 4)
+
     with pytest.raises(SavepointError):
         list(followed.events(since="2"))
 
@@ -226,9 +233,7 @@ def test_a_base_that_is_gone_or_damaged_is_a_reset(followed: Followed, job: Path
 
     assert events[0] == {"reset": 3, "reason": "checkpoint 2 is gone, or cannot be read"}
     assert summed(events)["key_662"] == 11292
-    for path in (job / "chk-1").iterdir():
-        if path.name != "_metadata":
-            path.write_bytes(path.read_bytes()[:100])
+    damage(job, 1)
     again = list(followed.events(since="1"))
     assert [one["reset"] for one in again if "reset" in one] == [4]
     assert summed(again) == summed(events)
