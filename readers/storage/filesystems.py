@@ -146,8 +146,6 @@ def _error(path: str) -> FileChangedError:
 
 Bytes = npt.NDArray[np.uint8]
 
-# To map a file takes longer than to read so much of it.
-_COPIED_BYTES = 16 << 10
 # Windows of local bytes end this far ahead, and walked pages are given back in steps of it.
 _STRETCH_BYTES = 4 << 20
 # Pages of so many bytes are mapped at once: they count as this process's memory until they are released.
@@ -590,35 +588,18 @@ class LocalFileSystem(FileSystem):
             descriptor = os.open(location.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 status = os.fstat(descriptor)
-                is_there = stat.S_ISREG(status.st_mode) and start + size_bytes <= status.st_size
-                copy = (
-                    _copied(descriptor, start, size_bytes)
-                    if is_there and size_bytes <= _COPIED_BYTES
-                    else None
-                )
-                if not is_there or (copy is not None and len(copy) < size_bytes):
+                if not stat.S_ISREG(status.st_mode) or start + size_bytes > status.st_size:
                     raise FileChangedError(
                         "expected the file that was there a moment ago", path=location.path
                     )
-                if copy is not None:
-                    return BufferStream(location.path, copy, counter)
+                if size_bytes == 0:  # mmap refuses to map nothing
+                    return BufferStream(location.path, b"", counter)
                 mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
                 watch_map(mapped, location.path)
             finally:
                 os.close(descriptor)
         whole = np.frombuffer(mapped, dtype=np.uint8)
         return BufferStream(location.path, whole[start : start + size_bytes], counter, (mapped, start))
-
-
-def _copied(descriptor: int, start: int, size_bytes: int) -> bytes:
-    """Return bytes of a file; fewer if it has become shorter."""
-    found = b""
-    while len(found) < size_bytes:
-        piece = os.pread(descriptor, size_bytes - len(found), start + len(found))
-        if not piece:
-            break
-        found += piece
-    return found
 
 
 def _madvise() -> Callable[[int, int, int], int] | None:
