@@ -266,7 +266,7 @@ class ChangedSplit(DerivedSplit):
             found = found.set_column(
                 index, found.schema.field(index), self._subtasks(found.column(index), group)
             )
-        yield from map(_from_the_start, found.combine_chunks().to_batches())
+        yield from found.combine_chunks().to_batches()
 
     def _subtasks(self, known: pa.ChunkedArray, group: int) -> pa.ChunkedArray:
         """Return the column of subtasks with those of added rows: of the part that has the group."""
@@ -307,13 +307,7 @@ def _runs(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[int,
         groups = np.asarray(batch.column(column))
         begins = np.flatnonzero(np.append(True, groups[1:] != groups[:-1])[: len(groups)]).tolist()
         for start, end in zip(begins, [*begins[1:], len(groups)], strict=True):
-            yield int(groups[start]), _from_the_start(batch.slice(start, end - start))
-
-
-def _from_the_start(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows that are no part of larger arrays: DuckDB refuses parts of structs."""
-    is_part = any(column.offset for column in batch.columns)
-    return batch.take(pa.array(np.arange(batch.num_rows))) if is_part else batch
+            yield int(groups[start]), batch.slice(start, end - start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

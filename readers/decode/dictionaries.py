@@ -50,14 +50,22 @@ def dictionary_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def with_dictionaries(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the same rows with dictionaries in place of texts; nested texts stay as they are.
+    """Return the same rows as DuckDB takes them: with dictionaries in place of texts; nested texts stay as they are.
 
     Args:
         batch: the rows.
         schema: the `dictionary_schema` of theirs.
     """
-    arrays = [_dictionary(array) if pa.types.is_string(array.type) else array for array in batch.columns]
+    arrays = [
+        _dictionary(array) if pa.types.is_string(array.type) else _whole(array) for array in batch.columns
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    """Return structs that are no part of more structs, which DuckDB refuses; other values as they are."""
+    is_part = array.offset and pa.types.is_struct(array.type)
+    return array.take(pa.array(np.arange(len(array)))) if is_part else array
 
 
 def _dictionary(array: pa.StringArray) -> pa.DictionaryArray:

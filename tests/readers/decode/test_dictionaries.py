@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -96,6 +97,18 @@ def test_other_columns_stay_as_they_are() -> None:
 
     assert schema == batch.schema
     assert with_dictionaries(batch, schema).equals(batch)
+
+
+def test_duckdb_reads_structs_in_structs_that_are_a_part_of_more() -> None:
+    structs = pa.array([None if number == 3 else {"inner": {"a": number}} for number in range(5)])
+    part = pa.RecordBatch.from_arrays([structs], names=["value"]).slice(2, 3)
+
+    found = with_dictionaries(part, dictionary_schema(part.schema))
+
+    assert found.to_pylist() == part.to_pylist()
+    with duckdb.connect() as connection:
+        rows = connection.from_arrow(pa.RecordBatchReader.from_batches(found.schema, [found])).fetchall()
+    assert rows == [({"inner": {"a": 2}},), (None,), ({"inner": {"a": 4}},)]
 
 
 def test_rows_without_columns_keep_their_number() -> None:
