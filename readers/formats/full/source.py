@@ -230,9 +230,9 @@ _NONE: Positions = np.empty(0, dtype=np.int64)
 
 # Up to so many key groups are searched by windows, at the same time; more are read as a scan reads them.
 _MOST_SEARCHES = 16
-# A scan of far key groups of at least so many bytes fetches each up to the end of its state, this many bytes ahead; smaller ones are
-# fetched whole, some together.
+# A scan over a network fetches key groups of so many bytes up to the end of their state; smaller ones are fetched whole, some together.
 _LARGE_GROUP_BYTES = 2 << 20
+# It fetches so many of these ahead, and a little more of each than was needed of the last one.
 _AHEAD_BYTES = 32 << 20
 _MORE = 1.05
 _SEVERAL_ENTRIES_A_KEY = frozenset({StateKind.MAP, StateKind.TIMER})
@@ -252,16 +252,12 @@ class FullSource(KeyedStreamSource, CompositeSource):
         if selection.keys is not None:
             yield from self._looked_up(self._targets(state, selection.keys), selection)
             return
-        for _, pages in self._by_group(state, selection):
-            yield from pages
-
-    def _by_group(self, state: StateName, selection: Selection) -> Iterator[tuple[int, Iterator[Page]]]:
-        """Yield the selected key groups, each with the entries of a state; they are read in order."""
         if self._is_fetched_in_part(selection):
-            yield from self._fetched_in_part(state, selection)
+            for _, pages in self._fetched_in_part(state, selection):
+                yield from pages
             return
         for body in self._bodies(selection, state):
-            yield body.key_group, self._group_pages(body, state)
+            yield from self._group_pages(body, state)
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         if selection.keys is not None:
