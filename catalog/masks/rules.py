@@ -31,13 +31,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import InvalidMaskFileError, UnmaskableValueError
-from catalog.masks.permutation import (
-    hashes_of_bytes,
-    permuted_words,
-    pseudonyms_of_bytes,
-    pseudonyms_of_integers,
-    pseudonyms_of_texts,
-)
+from catalog.masks.integers import lowered_integers, permuted_words, pseudonyms_of_integers
+from catalog.masks.permutation import HEX_DIGITS, hashes_of_bytes, pseudonyms_of_bytes, pseudonyms_of_texts
 from readers import sql_type
 
 _TEXT = re.compile(r"\s*([a-z]+(?:-[a-z]+)?)\s*(?:\((.*)\))?\s*\Z", re.DOTALL)
@@ -179,12 +174,8 @@ class BucketOfNumbers(Rule):
             values = (None if one is None else int(one) for one in _unscaled(array).to_pylist())
             found = [None if value is None else value - value % step for value in values]
             return _scaled(pa.array(found, _DIGITS), array.type)
-        limits = np.iinfo(array.type.to_pandas_dtype())
-        values = _words(array)
-        over = np.mod(values, self.step)
-        # The multiple below the least numbers fits no column.
-        lowered = np.where(values < limits.min + over, limits.min, values - over)
-        return _of_words(lowered, array)
+        least = int(np.iinfo(array.type.to_pandas_dtype()).min)
+        return _of_words(lowered_integers(_words(array), self.step, least), array)
 
 
 class Shuffle(Rule):
@@ -212,16 +203,12 @@ class Pseudonym(Rule):
 
     def masked(self, array: pa.Array, key: bytes) -> pa.Array:
         if pa.types.is_integer(array.type):
-            values = _words(array)
-            pseudonyms_of_integers(values, key)
-            return _of_words(values, array)
+            return _of_words(pseudonyms_of_integers(_words(array), key), array)
         if pa.types.is_decimal(array.type):
             return _scaled(self.masked(_unscaled(array).cast(pa.string()), key).cast(_DIGITS), array.type)
         permute = pseudonyms_of_texts if pa.types.is_string(array.type) else pseudonyms_of_bytes
-        offsets, known = _bytes(array)
-        data = known.copy()
-        permute(data, offsets, key)
-        return _of_bytes(offsets, data, array)
+        offsets, data = _bytes(array)
+        return _of_bytes(offsets, permute(data, offsets, key), array)
 
 
 class Hash(Rule):
@@ -231,15 +218,11 @@ class Hash(Rule):
     def masked(self, array: pa.Array, key: bytes) -> pa.Array:
         key = derived_key(key, "hash")
         if pa.types.is_integer(array.type):
-            values, bits = _words(array), array.type.bit_width
-            permuted_words(values, bits, key)
-            return _of_words(values.astype(f"int{bits}"), array)
+            return _of_words(permuted_words(_words(array), array.type.bit_width, key), array)
         offsets, data = _bytes(array)
         digests = hashes_of_bytes(data, offsets, key)
-        count = len(offsets) - 1
-        return _of_bytes(
-            np.arange(count + 1, dtype=np.int32) * (len(digests) // max(count, 1)), digests, array
-        )
+        places = np.arange(0, len(digests) + 1, HEX_DIGITS, dtype=np.int32)
+        return _of_bytes(places, digests, array)
 
 
 def derived_key(secret: bytes, label: str) -> bytes:
@@ -327,17 +310,20 @@ _EXPECTED = {
 
 
 # ---- columns as arrays of numpy ----
+# No operation of Arrow or numpy on all values where none is needed: each lets another thread run Python, and then waits for it.
 
 
 def _words(array: pa.Array) -> Any:
-    """Return integers as a new array of 64 bits; nulls are any number."""
-    whole = pc.fill_null(array, 0) if array.null_count else array
-    return whole.cast(pa.int64()).to_numpy().copy()
+    """Return integers as 64 bits, a view where they are; nulls are any number."""
+    narrow = np.frombuffer(array.buffers()[1] or b"", f"int{array.type.bit_width}")
+    return narrow[array.offset : array.offset + len(array)].astype(np.int64, copy=False)
 
 
 def _of_words(values: Any, like: pa.Array) -> pa.Array:
-    found = pa.array(values, pa.int64()).cast(like.type)
-    return found if not like.null_count else pc.if_else(like.is_valid(), found, pa.scalar(None, like.type))
+    data = values.astype(f"int{like.type.bit_width}", copy=False)
+    return pa.Array.from_buffers(
+        like.type, len(like), [_validity(like), pa.py_buffer(data)], null_count=like.null_count
+    )
 
 
 def _bytes(array: pa.Array) -> tuple[Any, Any]:
@@ -349,15 +335,21 @@ def _bytes(array: pa.Array) -> tuple[Any, Any]:
     places = np.frombuffer(offsets, np.int32)[array.offset : array.offset + count + 1]
     first, last = int(places[0]), int(places[-1])
     known = np.frombuffer(data, np.uint8)[first:last] if last > first else np.zeros(0, dtype=np.uint8)
-    return places - np.int32(first), known
+    return places - np.int32(first) if first else places, known
 
 
 def _of_bytes(offsets: Any, data: Any, like: pa.Array) -> pa.Array:
-    valid = None
-    if like.null_count:
-        valid = pa.py_buffer(np.packbits(np.asarray(like.is_valid()), bitorder="little"))
-    buffers = [valid, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(data)]
+    buffers = [_validity(like), pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(like.type, len(like), buffers, null_count=like.null_count)
+
+
+def _validity(array: pa.Array) -> pa.Buffer | None:
+    """Return which values are valid, a bit each; None if all are."""
+    if not array.null_count:
+        return None
+    if not array.offset:
+        return array.buffers()[0]
+    return pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
 
 
 _DIGITS = pa.decimal128(38, 0)
