@@ -316,12 +316,14 @@ def test_masks_are_those_of_the_plain_form(
     plain: Callable[[Any], Any],
     data: st.DataObject,
 ) -> None:
-    # Few values, and so many that not all are permuted side by side.
-    chosen = data.draw(st.lists(values, min_size=1, max_size=30))
+    # Few values, and so many that not all are permuted side by side; some of them null, and of a longer array.
+    chosen = data.draw(st.lists(values | st.none(), min_size=1, max_size=30))
     many = chosen * data.draw(st.sampled_from([1, 5, 20]))
-    found = read_rule(rule).masked(pa.array(many, kind), KEY).to_pylist()
+    first = data.draw(st.integers(0, len(many)))
+    masked = read_rule(rule).masked(pa.array(many, kind)[first:], KEY)
 
-    assert found == [plain(one) for one in chosen] * (len(many) // len(chosen))
+    assert masked.to_pylist() == [None if one is None else plain(one) for one in many][first:]
+    masked.validate(full=True)
 
 
 def test_bytes_of_every_length_become_others() -> None:

@@ -326,6 +326,8 @@ def test_what_a_worker_keeps_of_decoded_states_others_use(tmp_path: Path) -> Non
                 return rows_of(list(query.batches())), query.progress.cache_hits
 
         first, hits = asked()
+        # The worker keeps it behind the answer.
+        wait_until(lambda: any(tmp_path.rglob("*.parquet")))
         engine: Any = queries._engines["duckdb"]
         worker = engine.pool.take()
         engine.pool.give_back(worker, is_worn=True)
