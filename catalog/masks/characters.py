@@ -56,19 +56,39 @@ def write_character(data: int, position: int, point: int) -> None:
 
 
 @subroutine
-def first_digit(data: int, start: int, end: int) -> int:
-    """Return where the digits of the text of an integer begin, behind its sign and zeros; -1 if it is none."""
-    if start < end and load_u1(data, start) == 0x2D:
-        start += 1
-    if start == end:
-        return -1
-    for position in range(start, end):
-        found = load_u1(data, position)
-        if found < 0x30 or found > 0x39:
-            return -1
-    while start < end - 1 and load_u1(data, start) == 0x30:
+def end_of_digits(data: int, start: int, end: int) -> int:
+    """Return where the digits that begin at a position end."""
+    while start < end and 0x30 <= load_u1(data, start) <= 0x39:
         start += 1
     return start
+
+
+@subroutine
+def first_digit(data: int, start: int, end: int) -> tuple[int, int]:
+    """Return where the digits of a number begin, behind its sign and zeros, and where its whole part ends; -1, -1 for another text.
+
+    A number has digits, and perhaps a point and digits behind it.
+    """
+    if start < end and load_u1(data, start) == 0x2D:
+        start += 1
+    point = end_of_digits(data, start, end)
+    if start == point:
+        return -1, -1
+    if point < end and (
+        load_u1(data, point) != 0x2E or point + 1 == end or end_of_digits(data, point + 1, end) != end
+    ):
+        return -1, -1
+    while start < point - 1 and load_u1(data, start) == 0x30:
+        start += 1
+    return start, point
+
+
+@subroutine
+def is_zero(data: int, start: int, end: int) -> bool:
+    """Return whether all digits of a number are 0."""
+    while start < end and (load_u1(data, start) == 0x30 or load_u1(data, start) == 0x2E):
+        start += 1
+    return start == end
 
 
 @subroutine

@@ -42,6 +42,7 @@ from catalog.masks.characters import (
     SIZE_SHIFT,
     beyond_ascii,
     first_digit,
+    is_zero,
     magnitude,
     read_character,
     write_character,
@@ -260,13 +261,14 @@ def _write_letters(
 
 @subroutine
 def _permute_text(
-    data: int, begin: int, fixed: int, end: int, k0: int, k1: int, letters: int, room: int, known: int, classes: int,
-    places: int, starts: int, alphabet: int,
+    data: int, begin: int, first: int, least: int, end: int, k0: int, k1: int, letters: int, room: int, known: int,
+    classes: int, places: int, starts: int, alphabet: int,
 ) -> None:  # fmt: skip
     """Replace a text; for the arguments see `_permute_texts`.
 
     Args:
-        fixed: where the digits of an integer begin, of which the first stays other than 0; -1 for any other text.
+        first: where the letters begin; what is before them stays.
+        least: 1 if the first of them is a digit that stays other than 0, else 0.
     """
     count = 0
     tweak = end - begin
@@ -279,8 +281,8 @@ def _permute_text(
         length = 1
         if found < 0x80:
             character = load_le_i8(known, found * 8)
-            if position <= fixed:
-                character = FIRST_DIGIT if position == fixed else found
+            if position < first + least:
+                character = FIRST_DIGIT if position == first else found
             base = (character >> BASE_SHIFT) & 0xFF
             place = found - base
         else:
@@ -360,16 +362,17 @@ def _permute_texts(
         for index in range(size):
             begin = load_le_i4(offsets, (start + index) * 4)
             end = load_le_i4(offsets, (start + index) * 4 + 4)
-            digits = first_digit(data, begin, end)
-            value = magnitude(data, digits, end) if digits >= 0 and end - digits <= _DIGITS_OF_WORD else -1
+            digits, point = first_digit(data, begin, end)
+            is_integer = digits >= 0 and point == end and end - digits <= _DIGITS_OF_WORD
+            value = magnitude(data, digits, end) if is_integer else -1
             way = _ALONE
-            if value >= 0:
-                is_negative = load_u1(data, begin) == 0x2D
+            if digits >= 0 and load_u1(data, begin) == 0x2D and is_zero(data, digits, end):
                 way = _STAYS
-                if value > 0 or not is_negative:
-                    form = begin_integer(numbers, integers, -value if is_negative else value, forms, form)
-                    way = _INTEGER + integers
-                    integers += 1
+            elif value >= 0:
+                value = -value if load_u1(data, begin) == 0x2D else value
+                form = begin_integer(numbers, integers, value, forms, form)
+                way = _INTEGER + integers
+                integers += 1
             elif digits < 0 and end - begin <= MOST_BYTES:
                 seen = _load_value(lanes, waiting, data, begin, end, limit, own)
                 store_8(lanes, ARE_BYTES + waiting * 8, 0)
@@ -391,26 +394,23 @@ def _permute_texts(
                 own_form = load_le_i8(numbers, FORM + (way - _INTEGER) * 8)
                 write_digits(output, end, load_le_i8(forms, own_form) + permuted(numbers, way - _INTEGER))
             elif way != _STAYS:
-                digits = first_digit(data, begin, end)
-                while True:
+                digits, point = first_digit(data, begin, end)
+                # A number keeps its zeros, and no other one comes in front.
+                first = begin if digits < 0 else digits
+                least = 1 if digits >= 0 and point - digits > 1 else 0
+                is_outside = True
+                while is_outside:
                     _permute_text(
-                        output,
-                        begin,
-                        digits,
-                        end,
-                        k0,
-                        k1,
-                        letters,
-                        room,
-                        known,
-                        classes,
-                        places,
-                        starts,
+                        output, begin, first, least, end, k0, k1, letters, room, known, classes, places, starts,
                         alphabet,
-                    )
-                    # Some texts of 19 digits are integers of 64 bits, which are permuted among themselves.
-                    if digits < 0 or end - digits != _DIGITS_OF_WORD or magnitude(output, digits, end) < 0:
-                        break
+                    )  # fmt: skip
+                    # Integers of 64 bits are permuted among themselves, and negative numbers, too: there is no -0.0.
+                    if point == end and end - digits == _DIGITS_OF_WORD:
+                        is_outside = magnitude(output, digits, end) >= 0
+                    else:
+                        is_outside = (
+                            digits >= 0 and load_u1(output, begin) == 0x2D and is_zero(output, digits, end)
+                        )
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from decimal import Context, Decimal
@@ -189,22 +190,22 @@ ASCII = [
 ]  # fmt: skip
 
 
-def letters_of(text: str, fixed: int) -> Iterator[tuple[int, str, int]]:
+def letters_of(text: str, first: int, least: int) -> Iterator[tuple[int, str, int]]:
     """Yield the number of the class of each character, its alphabet, and the bits that it adds."""
     for position, character in enumerate(text):
         if character >= "\x80":
             yield 512 + class_of(character), ALPHABETS[class_of(character)], 8
-        elif position == fixed:
+        elif position == first and least:
             yield 256, "123456789", 0
-        elif position > fixed and (known := [one for one in ASCII if character in one[1]]):
+        elif position >= first and (known := [one for one in ASCII if character in one[1]]):
             yield known[0]
         else:
             yield ord(character), "", 0
 
 
-def pseudonym_of_form(text: str, fixed: int) -> str:
+def pseudonym_of_form(text: str, first: int = 0, least: int = 0, *, is_number: bool = False) -> str:
     tweak = len(text.encode())
-    letters = list(letters_of(text, fixed))
+    letters = list(letters_of(text, first, least))
     for kind, _, _ in letters:
         tweak = (tweak ^ kind) * 0x9E3779B97F4A7C15 & MASK
         tweak ^= tweak >> 29
@@ -212,7 +213,7 @@ def pseudonym_of_form(text: str, fixed: int) -> str:
     rounds = 4 if capacity >= 64 else 6 if capacity >= 32 else 8
     is_wide = any(character >= "\x80" for character in text)
     places = [index for index, (_, alphabet, _) in enumerate(letters) if alphabet]
-    if fixed < 0 and not is_wide and len(text) <= 32 and len(places) > 1:
+    if not is_number and not is_wide and len(text) <= 32 and len(places) > 1:
         return side_by_side(
             text.encode(), places, rounds, lambda byte: KIND_OF_CLASS[alphabet_of(byte)], moved
         ).decode()
@@ -229,21 +230,23 @@ def pseudonym_of_form(text: str, fixed: int) -> str:
 
 
 def pseudonym_of_text(text: str) -> str:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()):
-        return pseudonym_of_form(text, -1)
-    is_negative = text != digits
-    zeros = len(digits) - len(digits.lstrip("0").rjust(1, "0"))
-    size, fixed = int(digits), is_negative + zeros
-    if size < 1 << 63:
-        if is_negative and not size:
+    number = re.fullmatch(r"(-?0*?)([1-9][0-9]*|0)(\.[0-9]+)?", text)
+    if number is None:
+        return pseudonym_of_form(text)
+    before, whole, rest = number.groups("")
+    is_negative, size = before.startswith("-"), int(whole)
+    if is_negative and not (whole + rest).strip("0."):
+        return text
+    if not rest and size < 1 << 63:
+        return before + str(abs(pseudonym_of_integer(-size if is_negative else size)))
+    while True:
+        text = pseudonym_of_form(text, len(before), int(len(whole) > 1), is_number=True)
+        found = text[len(before) :]
+        if not rest and len(whole) == 19:
+            if int(found) >= 1 << 63:
+                return text
+        elif not is_negative or found.strip("0."):
             return text
-        found = pseudonym_of_integer(-size if is_negative else size)
-        return text[:fixed] + str(abs(found))
-    found_text = pseudonym_of_form(text, fixed)
-    while len(text) - fixed == 19 and int(found_text.removeprefix("-")) < 1 << 63:
-        found_text = pseudonym_of_form(found_text, fixed)
-    return found_text
 
 
 def pseudonym_of_decimal(value: Decimal) -> Decimal:
@@ -282,6 +285,7 @@ MORE_TEXTS = (
     st.text(max_size=40)
     | st.from_regex(r"[a-zA-Z]{0,30}[ ._@-]?[0-9]{0,30}", fullmatch=True)
     | st.from_regex(r"-?0{0,3}[0-9]{1,24}", fullmatch=True)
+    | st.from_regex(r"-?0{0,2}[0-9]{1,3}\.[0-9]{1,3}\.?", fullmatch=True)
     | st.from_regex(r"-?9[0-9]{18}", fullmatch=True)
 )
 CASES: list[tuple[str, pa.DataType, st.SearchStrategy[Any], Callable[[Any], Any]]] = [
