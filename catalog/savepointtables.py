@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import readers
 from catalog.cache.states import StateCache
@@ -35,6 +37,7 @@ from readers import Operator, Savepoint, State, StateKind, is_keyed
 
 if TYPE_CHECKING:
     from catalog.masks.columns import ColumnNames
+    from catalog.masks.masks import Masks
     from catalog.upstream import UpstreamTables
 
 STATE_META_NAME = "StateMeta"
@@ -53,6 +56,8 @@ _RESERVED = (
     REQUIRED_CLASSES_NAME, XRAY_NAME, XRAY_KEYS_NAME, XRAY_LARGEST_NAME, XRAY_ORPHAN_TIMERS_NAME,
 )  # fmt: skip
 _FOLDED_RESERVED = frozenset(name.casefold() for name in _RESERVED)
+# What it says of the state of a source.
+_POSITIONS = ("topic", "partition", "starting_offset", "stopping_offset", "details")
 _SEPARATOR = "__"
 _WIDE = "wide"
 # The families of handles that may hold timers: RocksDB's timers on the heap are raw keyed state.
@@ -263,13 +268,36 @@ class SavepointTables:
             if masks is None:
                 return source_offset_rows(savepoint, uids, failed)
             rows = source_offset_rows(savepoint, uids, lambda error: failed(without_values(error)))
-            return masks.for_table(SOURCE_OFFSETS_NAME, rows.schema).apply(rows)
+            return self._masked_positions(rows, masks)
 
         yield FactsTable(STATE_META_NAME, "what states there are, and in which types", STATE_META, state_meta)
         yield FactsTable(OPERATORS_NAME, "the operators", OPERATORS, lambda: operator_rows(savepoint, uids))
         yield FactsTable(FILES_NAME, "the files and inline parts", FILES, lambda: file_rows(savepoint))
         yield ReadFactsTable(
             SOURCE_OFFSETS_NAME, "where the sources stand", readers.SOURCE_OFFSETS, source_offsets
+        )
+
+    def _masked_positions(self, rows: pa.RecordBatch, masks: Masks) -> pa.RecordBatch:
+        """Return where sources stand, with masks: nothing of a source of whose state a rule masks something, unless it has a rule here."""
+        found = replace(masks, refuses=False).for_table(SOURCE_OFFSETS_NAME, rows.schema)
+        masked = found.apply(rows)
+        hidden = [
+            operator.operator_id
+            for operator in self.savepoint.operators
+            if any(
+                known.names is not None and masks.touches(known.names.table, known.state.schema, known.names)
+                for known in self._states(operator, lambda state: not is_keyed(state.kind))
+            )
+        ]
+        is_hidden = pc.is_in(masked.column("operator_id"), pa.array(hidden, pa.string()))
+        return pa.RecordBatch.from_arrays(
+            [
+                pc.if_else(is_hidden, pa.scalar(None, one.type), one)
+                if name in _POSITIONS and not found.hides(name)
+                else one
+                for name, one in zip(masked.schema.names, masked.columns, strict=True)
+            ],
+            schema=masked.schema,
         )
 
     def _checks(self) -> Iterator[Table]:

@@ -28,7 +28,7 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from catalog.errors import InvalidMaskFileError, MissingSecretError
+from catalog.errors import InvalidMaskFileError, MaskError, MissingSecretError
 from catalog.masks.columns import ColumnNames, MaskedColumns, MaskRule, leaves_of, masked_columns
 from catalog.masks.patterns import ColumnPattern, Path
 from catalog.masks.rules import derived_key, read_rule
@@ -178,6 +178,13 @@ class Masks:
             refuses=self.refuses,
             hides_places=hides_places,
         )
+
+    def touches(self, table: str, schema: pa.Schema, names: ColumnNames) -> bool:
+        """Return whether a rule masks something in a table, or whether the file refuses the table."""
+        try:
+            return not self.for_table(table, schema, names).is_whole
+        except MaskError:
+            return True
 
     def group_paths(
         self, group: str, table: str, schema: pa.Schema, names: ColumnNames | None = None

@@ -15,6 +15,7 @@ from catalog import Database
 from catalog.errors import UnknownMaskColumnError, UnmaskableValueError
 from catalog.masks.columns import ColumnNames, MaskedColumns, leaves_of
 from catalog.masks.masks import Masks
+from catalog.masks.rules import Keep
 from catalog.savepointtables import SOURCE_OFFSETS_NAME, TIMERS_NAME
 from readers import SOURCE_OFFSETS, UNDECODED, Operator, State, StateKind, StateName, is_keyed
 
@@ -109,6 +110,29 @@ class CopyMasks:
         self._masks = Masks.load(path)
         self._operators = named_states(database)
         check_names(self._masks, database)
+        self._check_positions(database)
+
+    def _check_positions(self, database: Database) -> None:
+        """Refuse a rule for `source_offsets` that masks nothing here: a copy has the state of the sources, and not this table."""
+        named = [
+            pattern.text
+            for rule in self._masks.rules
+            for pattern in rule.columns
+            if pattern.names_table(SOURCE_OFFSETS_NAME) and not isinstance(rule.rule, Keep)
+        ]
+        if not named:
+            return
+        rows = database.table(SOURCE_OFFSETS_NAME).scan(["operator_id"]).to_arrow()
+        for owner in dict.fromkeys(rows["operator_id"].to_pylist()):
+            if not any(
+                self._masks.touches(one.names.table, one.state.schema, one.names)
+                for one in self._operators[owner]
+                if not is_keyed(one.state.kind)
+            ):
+                raise UnknownMaskColumnError(
+                    f"expected a rule for the state of the source {database.operator_names[owner]}, found {named[0]}: "
+                    "a copy has that state, and this table shows it"
+                )
 
     def edits(self, operator: Operator, without: Collection[StateName]) -> Iterator[writers.Edit]:
         """Yield the edits that mask an operator.

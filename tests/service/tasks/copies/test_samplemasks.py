@@ -7,7 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import catalog
 import savepointdb
+from catalog.masks.masks import Masks
 from readers import Operator, Savepoint, StateName
 from service.cli import main
 from tests.support.paths import DATA
@@ -99,6 +101,47 @@ def test_every_kind_of_state_has_the_masks_of_its_rows(tmp_path: Path) -> None:
         [(key,), *_] = masked
         found = "SELECT count(*) FROM kinds__value WHERE key = ?"
         assert new.sql(found, parameters=[key]).fetchall() == [(1,)]
+
+
+STATE_OF_SOURCE = 'columns = ["source.value.**"]\nwith = "pseudonym"'
+POSITIONS = ("topic", "partition", "starting_offset", "stopping_offset", "details")
+
+
+def positions(mask: Path) -> set[tuple[object, ...]]:
+    """What `source_offsets` says of the state of a source, as an analyst sees it."""
+    [database] = catalog.Catalog([catalog.Root(path=str(WORDS))]).known()
+    found = database.masked(Masks.load(mask)).table("source_offsets").scan().to_arrow().to_pylist()
+    assert {row["operator_uid"] for row in found} == {"source"}
+    return {tuple(row[name] for name in POSITIONS) for row in found}
+
+
+@pytest.mark.parametrize("default", ["keep", "refuse"])
+def test_positions_of_a_source_are_hidden_with_its_state(tmp_path: Path, default: str) -> None:
+    other = masks(tmp_path, 'columns = ["aggregate.key"]\nwith = "pseudonym"')
+    assert {row[0] for row in positions(other)} == {"words"}
+
+    assert positions(masks(tmp_path, STATE_OF_SOURCE, default=default)) == {(None,) * len(POSITIONS)}
+
+
+def test_positions_have_the_masks_of_their_own_rules(tmp_path: Path) -> None:
+    own = 'columns = ["source_offsets.topic"]\nwith = "constant(a topic)"'
+
+    assert {row[:1] for row in positions(masks(tmp_path, own, STATE_OF_SOURCE))} == {("a topic",)}
+
+
+def test_a_copy_needs_a_rule_for_the_state_behind_positions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = 'columns = ["source_offsets.topic"]\nwith = "null"'
+
+    assert copy(WORDS, tmp_path / "new", masks(tmp_path, own), "--fraction", "1") == 1
+    assert (
+        "expected a rule for the state of the source source, found source_offsets.topic"
+        in capsys.readouterr().err
+    )
+    assert not (tmp_path / "new").exists()
+    assert copy(WORDS, tmp_path / "new", masks(tmp_path, own, STATE_OF_SOURCE), "--fraction", "1") == 0
+    assert b"words" not in bytes_in(tmp_path / "new")
 
 
 def test_masks_are_the_same_under_one_secret_and_others_under_another(tmp_path: Path) -> None:
