@@ -325,7 +325,11 @@ class KeyChanges(Changes):
         Raises:
             InvalidQueryError: there are some.
         """
-        if rows and any(part.source.stored_header() is None for part in known.state.parts):
+        # Operator state has no such header either.
+        is_raw = is_keyed(known.state.kind) and any(
+            part.source.stored_header() is None for part in known.state.parts
+        )
+        if rows and is_raw:
             raise InvalidQueryError(
                 f"{counted(rows, 'row')} of {what} {'is' if rows == 1 else 'are'} in raw keyed state, which "
                 "cannot be changed",

@@ -126,6 +126,45 @@ def test_rows_and_entries_whose_column_has_an_id_go(tmp_path: Path, ids: str) ->
     assert told["verified"]["rows"] == []
 
 
+@pytest.mark.parametrize("kind", ["canonical", "native"])
+@pytest.mark.parametrize(
+    ("column", "one_id", "removed", "left"),
+    [
+        (
+            "events__last-numbers.value.f0",
+            "k1",
+            1,
+            [("k0", 0, 0), ("k2", 1, 0), ("k3", 0, 1), ("k4", 2, 0), ("k5", 1, 1)],
+        ),
+        ("events__readers.value", "reader-0", 1, [("reader-1", 0, 1)]),
+        ("broadcast__rules.map_key", "k3", 1, [("k0",), ("k1",), ("k2",), ("k4",), ("k5",)]),
+        ("broadcast__rules.value.f1", "rule-3", 6, []),
+    ],
+)
+def test_rows_of_operator_state_go(
+    kind: str, column: str, one_id: str, removed: int, left: list[tuple[object, ...]], tmp_path: Path
+) -> None:
+    table, _, path = column.partition(".")
+    shown = path if table.startswith("broadcast") else f"{path}, list_index, _subtask"
+    (tmp_path / "groups.toml").write_text(f'version = 1\n[group.customer]\ncolumns = ["{column}"]\n')
+    (tmp_path / "ids.csv").write_text(f"{one_id}\n")
+    source = FLINK / "everything-rocksdb-savepoints" / kind
+
+    told = savepointdb.forget(
+        str(source),
+        str(tmp_path / "new"),
+        str(tmp_path / "ids.csv"),
+        group=["customer"],
+        masks=str(tmp_path / "groups.toml"),
+        verify=True,
+    ).to_dict()
+
+    found = savepointdb.connect(str(tmp_path / "new")).sql(f'SELECT {shown} FROM "{table}" ORDER BY ALL')
+    assert found.fetchall() == left
+    assert [(one["table"], one["rows"]) for one in told["removed"]] == [(table, removed)]
+    assert told["verified"]["rows"] == told["verified"]["bytes"] == told["verified"]["unread"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
