@@ -70,6 +70,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?|[+-]?inf(inity)?|n
 _UTC = re.compile(r"(Z|[+-]00:?00)\Z")
 _FAR_YEAR = re.compile(r"[+-]\d{4,10}(?=-)")
 _IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_OTHER_NUMBER = re.compile(r"\+|-?0\d|-0\Z", re.ASCII)
 _MOST_DIGITS = 400
 
 
@@ -84,6 +85,19 @@ def value_of_text(text: str, data_type: pa.DataType) -> Any:
         if test(data_type):
             return convert(text, data_type)
     raise TypeError(f"expected a type without parts, found {data_type}")
+
+
+def value_of_own_text(text: str, data_type: pa.DataType) -> Any:
+    """Return what `value_of_text` does, of numbers only where they have no plus sign and no leading zero: these make other ids.
+
+    Raises:
+        ValueError: the text is no such value.
+        TypeError: the type has parts.
+    """
+    is_number = any(test(data_type) for test in _NUMBERS)
+    if is_number and _OTHER_NUMBER.match(text):
+        raise ValueError(f"expected a number without a plus sign and leading zeros, found {text[:_SHOWN]!r}")
+    return value_of_text(text, data_type)
 
 
 def _integer(text: str, data_type: pa.DataType) -> int:
@@ -155,6 +169,7 @@ _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[str, pa.DataT
     (pa.types.is_temporal, _temporal),
     (pa.types.is_binary, _bytes),
 )
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -272,6 +287,7 @@ def entries_of(batch: pa.RecordBatch, value: str, json_columns: Collection[str] 
 
 _INSERT = "+I"
 _SHOWN = 100
+_Read = Callable[[str, pa.DataType], Any]
 _NO_KEY = (ValueError, TypeError, LookupError, ArithmeticError, pa.ArrowException)
 
 
@@ -300,19 +316,23 @@ class Key:
         return text
 
 
-def parse_key(text: str, key_type: pa.DataType, *, is_unquoted: bool = False) -> Key:
+def parse_key(
+    text: str, key_type: pa.DataType, *, is_unquoted: bool = False, is_own_text: bool = False
+) -> Key:
     """Return the key of a type that a text stands for.
 
     Args:
         text: as answers show the key.
         key_type: of the key column.
         is_unquoted: True if the keys are texts that never begin with a quotation mark; see `Table.unquoted`.
+        is_own_text: True if `01` and `+1` are other keys than the number 1, as among ids, whose texts decide.
 
     Raises:
         NotAKeyError: the text stands for no key of this type.
     """
+    read = value_of_own_text if is_own_text else value_of_text
     try:
-        value = unquoted(text) if is_unquoted else _of_text(text, key_type)
+        value = unquoted(text) if is_unquoted else _of_text(text, key_type, read)
         if value is None:
             raise NotAKeyError("expected a key, found null")
         return Key(pa.array([value], key_type))
@@ -338,7 +358,7 @@ def key_of(value: Any, key_type: pa.DataType, *, is_unquoted: bool = False) -> K
     if len(_own_names(key_type)) == 1 and not isinstance(value, Mapping | list | tuple):
         value = [value]
     try:
-        member = _member(value, key_type)
+        member = _member(value, key_type, value_of_text)
         if member is None:
             raise NotAKeyError("expected a key, found None")
         return Key(pa.array([member], key_type))
@@ -366,10 +386,10 @@ def shown_key(keys: pa.Array) -> str:
     return text.strip('"')
 
 
-def _of_text(text: str, key_type: pa.DataType) -> Any:
+def _of_text(text: str, key_type: pa.DataType, read: _Read) -> Any:
     if not pa.types.is_nested(key_type):
         # A column of several types of keys shows dates, decimals and the like as JSON text.
-        return value_of_text(text if pa.types.is_string(key_type) else unquoted(text), key_type)
+        return read(text if pa.types.is_string(key_type) else unquoted(text), key_type)
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -382,10 +402,10 @@ def _of_text(text: str, key_type: pa.DataType) -> Any:
             raise ValueError(f"expected {_listed(key_type)}, found one value")
         # A key of one field is that field, whatever its text would be as JSON.
         value = {names[0]: text}
-    return _member(value, key_type)
+    return _member(value, key_type, read)
 
 
-def _member(value: Any, data_type: pa.DataType) -> Any:
+def _member(value: Any, data_type: pa.DataType, read: _Read) -> Any:
     """Return what JSON, the notation with brackets or Python says of a type."""
     if value is None:
         return None
@@ -395,14 +415,13 @@ def _member(value: Any, data_type: pa.DataType) -> Any:
         value = dict(value)
     for test, convert in _NESTED:
         if test(data_type):
-            return convert(value, data_type)
+            return convert(value, data_type, read)
     if isinstance(value, str):
         is_null = value == "null" and not pa.types.is_string(data_type)
-        return None if is_null else value_of_text(value, data_type)
+        return None if is_null else read(value, data_type)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if (isinstance(value, bool) and pa.types.is_boolean(data_type)) or (
-        is_number
-        and any(test(data_type) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+        is_number and any(test(data_type) for test in _NUMBERS)
     ):
         return value_of_text(str(value), data_type)
     # The first kind decides: a datetime is a date, too, but no day.
@@ -432,10 +451,10 @@ def _own_names(data_type: pa.DataType) -> list[str]:
     )
 
 
-def _struct(value: Any, data_type: pa.DataType) -> dict[str, Any]:
+def _struct(value: Any, data_type: pa.DataType, read: _Read) -> dict[str, Any]:
     names = [field.name for field in data_type]
     if isinstance(value, str):
-        parsed: dict[str, Any] = _of_text(value, data_type)
+        parsed: dict[str, Any] = _of_text(value, data_type, read)
         return parsed
     kind = _INSERT
     if isinstance(value, Row):
@@ -458,12 +477,12 @@ def _struct(value: Any, data_type: pa.DataType) -> dict[str, Any]:
         lack = [f"{', '.join(missing)} {_is(missing)} missing"] if missing else []
         more = [f"{', '.join(unknown)} {_is(unknown)} unknown"] if unknown else []
         raise NotAKeyError(f"expected {_listed(data_type)}; {' and '.join(lack + more)}", is_close=True)
-    return {field.name: _field(value[field.name], field) for field in data_type}
+    return {field.name: _field(value[field.name], field, read) for field in data_type}
 
 
-def _field(value: Any, field: pa.Field) -> Any:
+def _field(value: Any, field: pa.Field, read: _Read) -> Any:
     try:
-        return _member(value, field.type)
+        return _member(value, field.type, read)
     except (*_NO_KEY, NotAKeyError) as error:
         raise NotAKeyError(f"{field.name}: {error}", is_close=True) from error
 
@@ -477,24 +496,24 @@ def _is(names: list[str]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def _list(value: Any, data_type: pa.DataType) -> list[Any]:
+def _list(value: Any, data_type: pa.DataType, read: _Read) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError(f"expected a list, found {value!r}")
-    return [_member(element, data_type.value_type) for element in value]
+    return [_member(element, data_type.value_type, read) for element in value]
 
 
-def _map(value: Any, data_type: pa.DataType) -> list[tuple[Any, Any]]:
+def _map(value: Any, data_type: pa.DataType, read: _Read) -> list[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         value = [{"key": key, "value": item} for key, item in value.items()]
     if not isinstance(value, list):
         raise TypeError(f"expected a list of entries, found {value!r}")
     return [
-        (_member(entry["key"], data_type.key_type), _member(entry["value"], data_type.item_type))
+        (_member(entry["key"], data_type.key_type, read), _member(entry["value"], data_type.item_type, read))
         for entry in value
     ]
 
 
-_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...] = (
+_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType, _Read], Any]], ...] = (
     (pa.types.is_struct, _struct),
     (pa.types.is_map, _map),
     (pa.types.is_list, _list),

@@ -73,7 +73,8 @@ def forms_of(text: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _number_of(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"-?[0-9]{1,19}", text, re.ASCII) else None
+    # Text with leading zeros is another id than the number.
+    return int(text) if re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", text, re.ASCII) else None
 
 
 def _is_small(text: str) -> bool:

@@ -110,6 +110,48 @@ def test_a_key_is_parsed_by_its_type(text: str, key_type: pa.DataType, json: str
 
 
 @pytest.mark.parametrize(
+    ("text", "key_type", "json"),
+    [
+        ("5", pa.int64(), "5"),
+        ("-5", pa.int64(), "-5"),
+        ("0", pa.uint8(), "0"),
+        ('"5"', pa.int64(), "5"),
+        ("05", pa.int64(), None),
+        ("+5", pa.int64(), None),
+        ("00", pa.int32(), None),
+        ("-0", pa.int32(), None),
+        ("-05", pa.int16(), None),
+        ('"05"', pa.int64(), None),
+        ("05", pa.string(), '"05"'),
+        ("05", pa.binary(), '"MDU="'),
+        ("05", pa.decimal128(9, 0), None),
+        ("1.5", pa.decimal128(5, 2), '"1.50"'),
+        ("01.50", pa.decimal128(5, 2), None),
+        ("0.5", pa.float64(), "0.5"),
+        ("1", pa.float64(), "1"),
+        ("01", pa.float64(), None),
+        ("TRUE", pa.bool_(), "true"),
+        ("1970-01-01T00:00:01Z", NANOS, '"1970-01-01T00:00:01.000000000"'),
+        ("(05,5)", PAIR, '{"f0":"05","f1":5}'),
+        ("(a,05)", PAIR, None),
+        ("{f0: a, f1: +5}", PAIR, None),
+        ('["a", "05"]', PAIR, None),
+        ('["a", 5]', PAIR, '{"f0":"a","f1":5}'),
+        ("05", pa.struct([("f0", pa.int64())]), None),
+        ('["05"]', pa.list_(pa.int64()), None),
+        ('[{"key": "05", "value": "05"}]', pa.map_(pa.string(), pa.int64()), None),
+        ("(1,(05,true))", NESTED, '{"f0":1,"f1":{"f0":"05","f1":true}}'),
+    ],
+)
+def test_an_id_is_a_number_only_by_its_own_text(text: str, key_type: pa.DataType, json: str | None) -> None:
+    if json is None:
+        with pytest.raises(NotAKeyError):
+            parse_key(text, key_type, is_own_text=True)
+    else:
+        assert parse_key(text, key_type, is_own_text=True).json == json
+
+
+@pytest.mark.parametrize(
     ("text", "key_type", "reason"),
     [
         ('{"f0": "a"}', PAIR, "expected the fields f0, f1; f1 is missing"),

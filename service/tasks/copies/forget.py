@@ -116,7 +116,7 @@ class IdChanges(KeyChanges):
             yield RewriteKeyedState(operator=operator, leaves_nothing=True)
 
     def _forget(self, statement: ForgetIds) -> Effect:
-        search = KeySearch(statement.ids, is_named=False)
+        search = KeySearch(statement.ids, is_named=False, is_own_text=True)
         found: list[ForgottenRows] = []
         for source_id, name in self.context.database.operator_names.items():
             operator = self.context.in_source(source_id)

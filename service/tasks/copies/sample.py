@@ -225,7 +225,7 @@ def _listed(
         for key_type, is_unquoted in types:
             for text in texts:
                 try:
-                    key = parse_key(text, key_type, is_unquoted=is_unquoted)
+                    key = parse_key(text, key_type, is_unquoted=is_unquoted, is_own_text=True)
                 except NotAKeyError:
                     continue
                 left.discard(text)

@@ -58,3 +58,12 @@ def test_a_text_has_the_forms_of_flink_java_and_kryo() -> None:
         "UTF-16 (little endian)": b"Z\x00o\x00\xeb\x00",
         "StringValue": b"Zo\xeb\x01",
     }
+
+
+def test_a_number_with_leading_zeros_is_a_text() -> None:
+    assert dict(forms_of("01234567")) == {
+        "UTF-8": b"01234567",
+        "UTF-16 (big endian)": b"\x000\x001\x002\x003\x004\x005\x006\x007",
+        "UTF-16 (little endian)": b"0\x001\x002\x003\x004\x005\x006\x007\x00",
+        "Kryo": b"0123456\xb7",
+    }

@@ -80,6 +80,7 @@ class KeySearch:
     Attributes:
         texts: the keys as they are written.
         is_named: whether the statement names the operators.
+        is_own_text: see `parse_key`.
         fitting: the numbers of texts that are keys of some operator.
         reasons: why a text is no key of an operator.
         parsed: the keys of each type of keys, by the numbers of their texts.
@@ -87,6 +88,7 @@ class KeySearch:
 
     texts: Sequence[str]
     is_named: bool
+    is_own_text: bool = False
     fitting: set[int] = field(default_factory=set)
     reasons: dict[str, None] = field(default_factory=dict)
     parsed: dict[tuple[str, bool], dict[int, Key]] = field(default_factory=dict)
@@ -98,7 +100,9 @@ class KeySearch:
             found = self.parsed[str(key_type), is_unquoted] = {}
             for number, text in enumerate(self.texts):
                 try:
-                    found[number] = parse_key(text, key_type, is_unquoted=is_unquoted)
+                    found[number] = parse_key(
+                        text, key_type, is_unquoted=is_unquoted, is_own_text=self.is_own_text
+                    )
                 except NotAKeyError as error:
                     if len(self.reasons) < _MOST_NAMED:
                         self.reasons.setdefault(f"{name}: {error}")

@@ -314,3 +314,47 @@ def test_a_value_that_would_lose_other_bytes_is_refused(
         forget_group(source, tmp_path / "new", "op__list.value")
 
     assert not (tmp_path / "new").exists()
+
+
+_NUMBERS = (
+    "CREATE TABLE long__one AS SELECT n AS key, [n, n + 70000] AS value FROM (VALUES (0::BIGINT), (1), (5), (70001)) AS t(n);"
+    "CREATE TABLE text__one AS SELECT n AS key, n AS value FROM (VALUES ('0'), ('01'), ('+5'), ('0070001')) AS t(n)"
+)
+
+
+def test_an_id_is_a_number_by_its_own_text_alone(tmp_path: Path) -> None:
+    source = created(tmp_path / "source", _NUMBERS)
+    (tmp_path / "ids.csv").write_text("01\n00\n+5\n0070001\n")
+
+    told = savepointdb.forget(source, str(tmp_path / "new"), str(tmp_path / "ids.csv"), verify=True).to_dict()
+
+    new = savepointdb.connect(str(tmp_path / "new"))
+    assert new.sql("SELECT key FROM long__one ORDER BY key").fetchall() == [(0,), (1,), (5,), (70001,)]
+    assert new.sql("SELECT key FROM text__one").fetchall() == [("0",)]
+    assert told["held"] == 3
+    assert told["verified"]["rows"] == told["verified"]["bytes"] == []
+
+
+def test_elements_are_numbers_by_their_own_texts_alone(tmp_path: Path) -> None:
+    source = created(tmp_path / "source", _NUMBERS)
+    (tmp_path / "ids.csv").write_text("01\n5\n070000\n70001\n")
+    (tmp_path / "groups.toml").write_text(
+        'version = 1\n[group.customer]\ncolumns = ["long__one.value", "text__one.value"]\n'
+    )
+
+    savepointdb.forget(
+        source,
+        str(tmp_path / "new"),
+        str(tmp_path / "ids.csv"),
+        group=["customer"],
+        masks=str(tmp_path / "groups.toml"),
+    )
+
+    new = savepointdb.connect(str(tmp_path / "new"))
+    assert new.sql("SELECT key, value FROM long__one ORDER BY key").fetchall() == [
+        (0, [0, 70000]),
+        (1, [1]),
+        (5, [70005]),
+        (70001, [140001]),
+    ]
+    assert new.sql("SELECT key FROM text__one ORDER BY key").fetchall() == [("+5",), ("0",), ("0070001",)]

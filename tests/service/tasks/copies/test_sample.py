@@ -53,6 +53,21 @@ def test_a_list_of_keys_stays(tmp_path: Path) -> None:
     assert [key for key, _ in rows(tmp_path / "new", COUNT)] == ["key_662", "key_7"]
 
 
+def test_a_listed_key_is_a_number_by_its_own_text_alone(tmp_path: Path) -> None:
+    script = (
+        "CREATE TABLE long__one AS SELECT n AS key, 1 AS value FROM (VALUES (0::BIGINT), (1), (5), (6)) AS t(n);"
+        "CREATE TABLE text__one AS SELECT n AS key, 1 AS value FROM (VALUES ('0'), ('01'), ('+5'), ('6')) AS t(n)"
+    )
+    assert main(["create", str(tmp_path / "source"), script, "--flink", "2.3"]) == 0
+    (tmp_path / "keys.csv").write_text("01\n00\n+5\n6\n")
+
+    keys = ("--keys", str(tmp_path / "keys.csv"))
+    assert sample("--to", str(tmp_path / "new"), *keys, source=tmp_path / "source") == 0
+
+    assert rows(tmp_path / "new", "SELECT key FROM long__one") == [(6,)]
+    assert rows(tmp_path / "new", "SELECT key FROM text__one") == [("+5",), ("01",), ("6",)]
+
+
 def test_a_dry_run_tells_what_a_sample_has(tmp_path: Path) -> None:
     with savepointdb.connect(SOURCE) as savepoint:
         planned = savepoint.sample(None, 0.3, dry_run=True)
