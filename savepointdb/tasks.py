@@ -247,7 +247,7 @@ def forget(
     Args:
         path: a savepoint or checkpoint; it is only read.
         target: the directory of the new savepoint; it must not exist yet. None is enough for a dry run or a search.
-        keys: the path of a CSV file with the ids in its first column.
+        keys: the path of a CSV file with the ids in its first column; only a first line `key` is a header.
         group: names of groups of columns that have ids; without any the keys of all operators.
         masks: the path of the file with the columns of the groups.
         report: the path of a file for the report, which has no id and no value.

@@ -299,7 +299,11 @@ class ForgetRequest(TaskRequest):
 
     database: str | None = option("name or alias of the savepoint; it is only read", default=None)
     target: str | None = target_option(flag="to")
-    keys: str = option("CSV file of ids, in its first column", metavar="FILE", longest=LONGEST_PATH)
+    keys: str = option(
+        "CSV file of ids, in its first column; only a first line 'key' is a header",
+        metavar="FILE",
+        longest=LONGEST_PATH,
+    )
     group: tuple[str, ...] = option(
         "group of columns that have ids, of the file of masks; may be repeated. Default: the keys of all operators",
         default=(),

@@ -350,7 +350,9 @@ class SampleRequest(TaskRequest):
         "share of the keys that stay, above 0 and up to 1, such as 0.01", default=None, metavar="SHARE"
     )
     seed: str = option("another seed chooses other keys of a fraction", default="0", metavar="TEXT")
-    keys: str | None = file_option("CSV file of the keys that stay, in its first column")
+    keys: str | None = file_option(
+        "CSV file of the keys that stay, in its first column; only a first line 'key' is a header"
+    )
     where: str | None = option(
         "keys of a table's rows that stay, such as \"aggregate__account: value.country = 'DE'\"",
         default=None,

@@ -94,6 +94,21 @@ def test_an_id_too_short_for_a_search_of_bytes_proves_nothing(
     assert main(["lookup", new, "k1"]) == 1
 
 
+def test_only_a_first_line_key_is_a_header(tmp_path: Path) -> None:
+    source = created(
+        tmp_path / "source",
+        "CREATE TABLE op__one AS SELECT k AS key, 1 AS value FROM (VALUES ('id'), ('key'), ('alice-1'), ('erin-1')) AS t(k)",
+    )
+    left = {}
+    for header in ("id", "key"):
+        (tmp_path / "ids.csv").write_text(f"{header}\nalice-1\n")
+        savepointdb.forget(source, str(tmp_path / header), str(tmp_path / "ids.csv"))
+        with savepointdb.connect(str(tmp_path / header)) as new:
+            left[header] = new.sql("SELECT key FROM op__one ORDER BY key").fetchall()
+
+    assert left == {"id": [("erin-1",), ("key",)], "key": [("erin-1",), ("id",), ("key",)]}
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
 def test_a_planted_leftover_is_found(
     encoding: str, tmp_path: Path, ids: str, capsys: pytest.CaptureFixture[str]
