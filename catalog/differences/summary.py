@@ -6,7 +6,7 @@ read stands in `error`; then the counts are NULL. Of a query that needs neither 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from catalog.database import Database
 from catalog.differences.splits import ADDED, CHANGED, REMOVED, Counts, DifferenceSplit, OneSideSplit
 from catalog.differences.table import StateDifferences
 from catalog.references import SavepointReference, is_gone
+from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from catalog.scan import ANYTHING, Predicate, Scan, ScanCounter, Split
 from catalog.statetables import StatesTable, StateTable, TableState, TimersTable
 from catalog.table import Table
@@ -412,7 +413,7 @@ def _offsets(before: Database, after: Database) -> tuple[tuple[OffsetDifference,
                 row["partition"],
                 None if row["topic"] else row["details"],
             ): row
-            for row in source_offsets(database.savepoint, errors.append).to_pylist()
+            for row in _positions(database, errors.append)
         }
         for database in (before, after)
     )
@@ -426,3 +427,17 @@ def _offsets(before: Database, after: Database) -> tuple[tuple[OffsetDifference,
             )
             found.append(moved)
     return tuple(found), str(errors[0]) if errors else None
+
+
+def _positions(database: Database, failed: Callable[[ReaderError], None]) -> list[dict[str, Any]]:
+    """Return the rows of `source_offsets`; with masks those that show where their source stands."""
+    rows: list[dict[str, Any]]
+    if database.masks is None:
+        rows = source_offsets(database.savepoint, failed).to_pylist()
+        return rows
+    try:
+        rows = database.table(SOURCE_OFFSETS_NAME).scan().to_arrow().to_pylist()
+    except ReaderError as error:
+        failed(error)
+        return []
+    return [row for row in rows if row["topic"] is not None or row["details"] is not None]

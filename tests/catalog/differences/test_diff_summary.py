@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from catalog import Database, SummaryTable, connect, diff_facts
+from catalog.masks.masks import Masks
 from tests.support.commands import WriteCommand
 from tests.support.paths import DATA
 
@@ -92,6 +93,14 @@ def test_offsets_that_moved_are_named(tmp_path: Path, capsys: pytest.CaptureFixt
     assert [(one.topic, one.partition, one.before, one.after) for one in found.offsets] == [
         (topic, 0, before, 7)
     ]
+    # A mask of the state of the source hides where it stood.
+    (tmp_path / "masks.toml").write_text(
+        'version = 1\n[[mask]]\ncolumns = ["e5a72f353fc1e6bbf3bd96a41384998c.value.**"]\nwith = "null"\n',
+        encoding="utf-8",
+    )
+    masks = Masks.load(tmp_path / "masks.toml")
+    old, new = (one.masked(masks) for one in databases(WORDCOUNT, write.target))
+    assert (diff_facts(old, new).offsets, diff_facts(old, new).offsets_error) == ((), None)
 
 
 @pytest.mark.slow
