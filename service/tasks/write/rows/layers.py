@@ -496,7 +496,9 @@ def rows_of_state(
     return Composition(f"SELECT {columns} FROM {source} WHERE {' AND '.join(conditions)}")
 
 
-def converted(reader: pa.RecordBatchReader, writable: WritableState) -> pa.RecordBatchReader:
+def converted(
+    reader: pa.RecordBatchReader, writable: WritableState, table: TimersTable
+) -> pa.RecordBatchReader:
     """Return rows of `timers` in the types of a state; one without namespaces has none.
 
     Raises:
@@ -504,8 +506,7 @@ def converted(reader: pa.RecordBatchReader, writable: WritableState) -> pa.Recor
     """
     has_namespace = not _is_void(writable)
     names = [name for name in reader.schema.names if name != "namespace" or has_namespace]
-    kinds = [_type(reader.schema.field(name).type, writable.state.schema.field(name).type) for name in names]
-    schema = pa.schema(list(zip(names, kinds, strict=True)))
+    schema = pa.schema([(name, writable.state.schema.field(name).type) for name in names])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
@@ -515,10 +516,11 @@ def converted(reader: pa.RecordBatchReader, writable: WritableState) -> pa.Recor
                     raise InvalidQueryError(
                         f"expected NULL in namespace: timers of {writable.state.name} have none"
                     )
-            arrays = [
-                array if array.type.equals(kind) else values_of(array, kind, name)
-                for name, kind, array in zip(names, kinds, map(batch.column, names), strict=True)
-            ]
+            with _named(partial(_row, pa.table(batch.columns, batch.schema.names))):
+                arrays = [
+                    _timer_values(batch.column(name), table.schema.field(name).type, schema.field(name).type, name)
+                    for name in names
+                ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
@@ -551,9 +553,12 @@ def values_of(texts: pa.Array, kind: pa.DataType, column: str) -> pa.Array:
     return pa.concat_arrays(found.column(_VALUE).chunks)
 
 
-def _type(given: pa.DataType, own: pa.DataType) -> pa.DataType:
-    """Return the type of a column of new rows: the state's where a text is given for another type."""
-    return own if pa.types.is_string(given) else given
+def _timer_values(array: pa.Array, shown: pa.DataType, own: pa.DataType, column: str) -> pa.Array:
+    """Return a column of new timers in the type of a state: texts are JSON where `timers` shows it, or where the type is nested."""
+    is_json = pa.types.is_string(array.type) and not pa.types.is_string(own)
+    if is_json and (pa.types.is_nested(own) or pa.types.is_string(shown)):
+        return values_of(array, own, column)
+    return _fitted(array, own, (column,))
 
 
 def _is_void(writable: WritableState) -> bool:

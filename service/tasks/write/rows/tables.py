@@ -166,7 +166,7 @@ class RowChanges(Changes):
             select = layers.rows_of_state(writable, table, names, SOURCE, uids)
             with self.context.select(select, {SOURCE: source}) as reader:
                 own = [name for name in reader.schema.names if name in layers.insertable(writable.state)]
-                rows = layers.converted(reader, writable)
+                rows = layers.converted(reader, writable, table)
                 if statement.conflict is None:
                     one = Found(writable, [self._added(writable, own, rows, 0)])
                 else:

@@ -65,6 +65,16 @@ def test_a_uid_names_the_operator_of_a_savepoint_that_has_no_uids(tmp_path: Path
     assert (timer["timer_service"], timer["operator_uid"]) == ("window-timers", "None")
 
 
+@pytest.mark.parametrize("end", ["", " ON CONFLICT DO NOTHING"], ids=["insert", "upsert"])
+def test_the_time_of_a_timer_may_be_text(end: str, tmp_path: Path) -> None:
+    columns = "(operator_uid, timer_service, time_domain, key, timestamp)"
+    script = f"INSERT INTO timers {columns} VALUES ('kinds', 'user-timers', 'EVENT', 'new', '2040-01-01'){end}"
+
+    assert main(["write", str(KINDS), script, "--to", str(tmp_path / "new")]) == 0
+
+    assert [row["timestamp"] for row in timers(tmp_path / "new", "new")] == ["2040-01-01 00:00:00"]
+
+
 def test_timers_of_several_operators_are_copied(tmp_path: Path) -> None:
     script = "INSERT INTO timers SELECT * REPLACE ('new' AS key) FROM timers WHERE key = 'k1'"
 
@@ -119,12 +129,17 @@ def test_timers_of_sql_windows_that_go_are_warned_of(
             "expected JSON of the type struct<",
         ),
         (
+            "INSERT INTO timers (operator_uid, timer_service, time_domain, key, timestamp) "
+            "VALUES ('kinds', 'user-timers', 'EVENT', 'new', 'soon')",
+            "key new, timestamp soon, timestamp: expected a value of type TIMESTAMP_MS, found 'soon' (VARCHAR)",
+        ),
+        (
             "INSERT INTO timers (key, timestamp) VALUES ('k', now())",
             "expected rows of timers with operator_id",
         ),
         ("INSERT INTO timers SELECT * FROM timers LIMIT 1", "which is there already"),
     ],
-    ids=["unknown", "namespace", "text", "columns", "twice"],
+    ids=["unknown", "namespace", "text", "time", "columns", "twice"],
 )
 def test_timers_that_cannot_be_added(
     script: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
