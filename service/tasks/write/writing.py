@@ -50,10 +50,11 @@ from service.tasks.write.request import (
     write_errors,
     written_version,
 )
+from service.tasks.write.rows.expected import ExpectedRows
 from service.tasks.write.rows.keys import KeyChanges
 from service.tasks.write.rows.tables import RowChanges
 from service.tasks.write.statements.parser import Statement
-from service.tasks.write.statements.script import statements_of
+from service.tasks.write.statements.script import DropTable, statements_of
 from writers import (
     CreateOperator,
     Edit,
@@ -127,7 +128,6 @@ class Script:
         self._run = run
         self._database = database
         self._file = file
-        counted = frozenset(map(str.casefold, request.expect))
         self._context = ScriptContext(
             database=database,
             catalog=catalog,
@@ -138,12 +138,14 @@ class Script:
             parallelism=request.parallelism,
             max_parallelism=request.max_parallelism,
             # No change may be what the client expects of a table.
-            may_find_nothing=lambda table: request.allow_empty or table.casefold() in counted,
+            may_find_nothing=lambda table: request.allow_empty or self._expected.has(table),
             states=ChangedStates(folder),
             operator_ids={one: one for one in database.operator_names},
         )
         # The others are made by the first statement for them; these also know the rows that go with their operators.
-        self._made: dict[type[Changes], Changes] = {RowChanges: RowChanges(self._context)}
+        rows = RowChanges(self._context)
+        self._made: dict[type[Changes], Changes] = {RowChanges: rows}
+        self._expected = ExpectedRows(request.expect, self._context, rows)
         self._effects: list[Effect] = []
 
     @property
@@ -219,11 +221,26 @@ class Script:
         Raises:
             QueryError: it means nothing, or is refused.
         """
+        expected, name = self._expected, statement.name
         try:
-            self._effects.append(self._applied(statement))
+            own = expected.own_name(name)
+            if isinstance(statement, DropTable) and not expected.is_empty:
+                is_state = self.changes(StateAlterations).owns(name)
+                expected.count_dropped(own, None if is_state else self._context.operator(name)[0])
+            effect = self._applied(statement)
+            expected.add(name, own, effect)
+            self._effects.append(effect)
         except errors.QueryError as error:
             error.position = error.position or statement.position
             raise
+
+    def check_expected(self) -> None:
+        """Check that the rows change that the client expects.
+
+        Raises:
+            QueryError: others do, or a table is not known.
+        """
+        self._expected.check()
 
     def verify(self, savepoint: Savepoint) -> None:
         """Check that a new savepoint has the changes.
@@ -470,7 +487,7 @@ class Writing:
                     on_statement(number, len(statements))
                     script.apply(statement)
                 on_statement(len(statements), len(statements))
-                self._check_expected()
+                script.check_expected()
                 self._check_changes()
                 self._warnings = tuple(map(str, script.warnings))
                 edits: tuple[Edit, ...] = script.edits
@@ -545,18 +562,14 @@ class Writing:
         own = self._database.savepoint.metadata.version
         is_as_it_was = written_version(self._database, request.flink) == own and self._script.changes_nothing
         if is_as_it_was and not request.allow_empty:
-            raise errors.NothingChangesError(
-                "the script changes nothing: the savepoint has all of its values already", hint=ALLOW_EMPTY
+            # Only a table of `--expect` lets a statement find nothing.
+            found = not request.expect or any(effect.rows for effect in self._script.effects)
+            reason = (
+                "the savepoint has all of its values already"
+                if found
+                else "no statement finds a row to change"
             )
-
-    def _check_expected(self) -> None:
-        for table, rows in self._request.expect.items():
-            every = (one for effect in self._script.effects for one in (effect, *effect.states))
-            own = (one.rows for one in every if one.table.casefold() == table.casefold())
-            if (found := sum(own)) != rows:
-                raise errors.ConflictError(
-                    f"expected {rows} rows of {table} to change, found {found}; nothing was written"
-                )
+            raise errors.NothingChangesError(f"the script changes nothing: {reason}", hint=ALLOW_EMPTY)
 
 
 def written_by(

@@ -518,7 +518,9 @@ def converted(
                     )
             with _named(partial(_row, pa.table(batch.columns, batch.schema.names))):
                 arrays = [
-                    _timer_values(batch.column(name), table.schema.field(name).type, schema.field(name).type, name)
+                    _timer_values(
+                        batch.column(name), table.schema.field(name).type, schema.field(name).type, name
+                    )
                     for name in names
                 ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)

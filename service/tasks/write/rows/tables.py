@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from catalog import CatalogError, NoSuchColumnError, Table
 from catalog.changedtables import STATE, ChangedTable, WritableState, state_key, writable_states_of
+from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
 from catalog.views import WideTable
 from readers import ROW, Savepoint, State, is_keyed, operator_id_of
@@ -265,24 +266,7 @@ class RowChanges(Changes):
         Raises:
             QueryError: there is no such table, or it cannot be changed.
         """
-        table = self._table(statement.name)
-        if isinstance(table, WideTable):
-            names = ", ".join(f"{table.operator}{_SEPARATOR}{known.state.name}" for known in table.states[:5])
-            raise InvalidQueryError(
-                f"{table.name} shows the states of an operator side by side and cannot be changed",
-                hint=f"change the table of one state: {names}",
-            )
-        if not isinstance(table, StatesTable):
-            raise InvalidQueryError(
-                f"{table.name} lists facts about the savepoint and cannot be changed",
-                hint="change the tables of the states that they are about",
-            )
-        if isinstance(table, OperatorTable):
-            names = ", ".join(self._state_tables(table)[:5])
-            raise InvalidQueryError(
-                f"{table.name} shows all states of an operator and cannot be changed",
-                hint=f"change the table of one state: {names}",
-            )
+        table = self.changeable(statement.name)
         states = writable_states_of(table, self.context.states.table_changes)
         if not states and table.states:
             own = self._state_tables(table)
@@ -311,6 +295,37 @@ class RowChanges(Changes):
                     f"{table.name} cannot be changed because it cannot be read: {error.error.told}"
                 )
         return left
+
+    def changeable(self, name: str) -> StatesTable:
+        """Return a table as it is in the savepoint, by its name now.
+
+        Raises:
+            QueryError: there is no such table, or statements for rows cannot change it.
+        """
+        table = self._table(name)
+        if isinstance(table, WideTable):
+            names = ", ".join(f"{table.operator}{_SEPARATOR}{known.state.name}" for known in table.states[:5])
+            raise InvalidQueryError(
+                f"{table.name} shows the states of an operator side by side and cannot be changed",
+                hint=f"change the table of one state: {names}",
+            )
+        if table.name == SOURCE_OFFSETS_NAME:
+            raise InvalidQueryError(
+                f"{table.name} can be changed by UPDATE and rewind_kafka only",
+                hint=f"UPDATE {table.name} SET starting_offset = … WHERE …",
+            )
+        if not isinstance(table, StatesTable):
+            raise InvalidQueryError(
+                f"{table.name} lists facts about the savepoint and cannot be changed",
+                hint="change the tables of the states that they are about",
+            )
+        if isinstance(table, OperatorTable):
+            names = ", ".join(self._state_tables(table)[:5])
+            raise InvalidQueryError(
+                f"{table.name} shows all states of an operator and cannot be changed",
+                hint=f"change the table of one state: {names}",
+            )
+        return table
 
     def _table(self, name: str) -> Table:
         """Return a table as it is in the savepoint.

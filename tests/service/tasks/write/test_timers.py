@@ -68,7 +68,9 @@ def test_a_uid_names_the_operator_of_a_savepoint_that_has_no_uids(tmp_path: Path
 @pytest.mark.parametrize("end", ["", " ON CONFLICT DO NOTHING"], ids=["insert", "upsert"])
 def test_the_time_of_a_timer_may_be_text(end: str, tmp_path: Path) -> None:
     columns = "(operator_uid, timer_service, time_domain, key, timestamp)"
-    script = f"INSERT INTO timers {columns} VALUES ('kinds', 'user-timers', 'EVENT', 'new', '2040-01-01'){end}"
+    script = (
+        f"INSERT INTO timers {columns} VALUES ('kinds', 'user-timers', 'EVENT', 'new', '2040-01-01'){end}"
+    )
 
     assert main(["write", str(KINDS), script, "--to", str(tmp_path / "new")]) == 0
 
