@@ -3,6 +3,7 @@
 | values | verdict |
 |---|---|
 | bytes that contradict their serializer | hashmap and operator state fail at restore; rocksdb when the value is read |
+| objects of Kryo 2 in a savepoint of Flink 2.x, which a conversion left | as bytes that contradict their serializer |
 | objects of Kryo 2 for Flink 2.x | each is read by Kryo 2 and by Kryo 5: the same, fewer elements, another object, or an error |
 
 Kryo ends where reading ends, and Flink ignores bytes that are left: only a reader that counts them sees that an object was not read
@@ -170,7 +171,7 @@ def _revised_state(
     if seen.damage and (verdict.severity is not Severity.FAILS or verdict.stage is Stage.ACCESS or on_heap):
         return _decided(verdict, rules.DAMAGED, on_heap=on_heap, detail=seen.damage)
     found = next((one for one in _WORST_FIRST if seen.objects.get(one)), None)
-    if seen.unread or found is _Read.UNKNOWN:
+    if seen.unread or (is_of_kryo and found is _Read.UNKNOWN):
         reason = seen.unread or seen.samples[_Read.UNKNOWN][2]
         unread = Risk(message=f"{rules.UNREAD.effect}: {reason}", **rules.UNREAD.cited)
         return replace(verdict, risks=(*verdict.risks, unread))
@@ -239,12 +240,11 @@ def _scanned(state: readers.State, values: ValuesCheck, *, with_objects: bool) -
                 if unknown is not None and unknown.null_count < len(unknown):
                     error = part.undescribed()
                     seen.unread = error.message if error is not None else "a class that nothing describes"
-                if with_objects:
-                    _compare(
-                        seen, columns, columns["value"], serializer, part.entry.kind is readers.StateKind.LIST
-                    )
-                    if part.entry.map_key is not None:
-                        _compare(seen, columns, columns["map_key"], part.entry.map_key)
+                read_object = _read_both if with_objects else _read_own
+                is_list = part.entry.kind is readers.StateKind.LIST
+                _compare(seen, columns, columns["value"], serializer, read_object, is_list)
+                if part.entry.map_key is not None:
+                    _compare(seen, columns, columns["map_key"], part.entry.map_key, read_object)
                 read += len(batch.page)
                 values.progress(state.name, seen.entries + read)
                 if values.most_entries is not None and read >= values.most_entries:
@@ -255,6 +255,10 @@ def _scanned(state: readers.State, values: ValuesCheck, *, with_objects: bool) -
         except readers.ReaderError as error:
             seen.unread = seen.unread or error.message
         seen.entries += read
+    if not with_objects and _Read.UNREADABLE in seen.objects and not seen.damage:
+        key, path, text = seen.samples[_Read.UNREADABLE]
+        count = seen.objects[_Read.UNREADABLE]
+        seen.damage = f"objects that Kryo 2 of Flink 1.x wrote, {count:,}, the first at key {key}{f', {path}' if path else ''}: {text}"
     return seen
 
 
@@ -263,6 +267,7 @@ def _compare(
     columns: dict[str, pa.Array],
     array: pa.Array,
     serializer: readers.Serializer,
+    read_object: Callable[[bytes, readers.KryoSettings], tuple[_Read, str]],
     is_list: bool = False,
 ) -> None:
     rows = np.arange(len(array))
@@ -274,7 +279,7 @@ def _compare(
         coded = objects.dictionary_encode()
         indices = coded.indices.to_numpy(zero_copy_only=False)
         for number, data in enumerate(coded.dictionary.to_pylist()):
-            found, text = _read_both(data, settings)
+            found, text = read_object(data, settings)
             chosen = np.flatnonzero(indices == number)
             seen.objects[found] = seen.objects.get(found, 0) + len(chosen)
             if found not in seen.samples:
@@ -324,6 +329,23 @@ def _read_both(data: bytes, settings: readers.KryoSettings) -> tuple[_Read, str]
         return _Read.SAME, ""
     text = f"{_shown(old)} becomes {_shown(new)}"
     return (_Read.LOST if _is_part(new, old) else _Read.GARBAGE), text
+
+
+def _read_own(data: bytes, settings: readers.KryoSettings) -> tuple[_Read, str]:
+    """Return whether Kryo 5 reads an object of a savepoint of Flink 2.x; Kryo 2 wrote it if that alone reads it to its last byte."""
+    if settings.version < readers.KRYO_5 or _is_whole(data, settings, readers.KRYO_5):
+        return _Read.SAME, ""
+    if not _is_whole(data, settings, readers.KRYO_2_24):
+        return _Read.UNKNOWN, ""
+    return _Read.UNREADABLE, _shown(_object(data, settings, readers.KRYO_2_24)[0])
+
+
+def _is_whole(data: bytes, settings: readers.KryoSettings, version: int) -> bool:
+    """Return whether a version reads an object to its last byte."""
+    try:
+        return _object(data, settings, version)[1] == 0
+    except readers.ReaderError:
+        return False
 
 
 def _object(data: bytes, settings: readers.KryoSettings, version: int) -> tuple[Any, int]:

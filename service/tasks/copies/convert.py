@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -36,8 +36,8 @@ from readers import (
     is_keyed,
 )
 from service.base import machine
-from service.query.encode import printable
-from service.tasks.check.findings import is_foreign
+from service.query.encode import counted, printable
+from service.tasks.check.findings import FAILS, Finding, is_foreign
 from service.tasks.check.running import WrittenCheck, check_lines, check_version, checked
 from service.tasks.task import Context, Task, TaskRequest, option
 from service.tasks.write.request import check_target, files_option, target_option, write_errors
@@ -412,7 +412,7 @@ def run(request: ConvertRequest, context: Context) -> Converted:
 
     def verify(new: Savepoint) -> None:
         verify_converted(new, plan.converted)
-        checks.append(checked(new, against, flink.text))
+        checks.append(with_left(checked(new, against, flink.text), plan.left))
 
     with write_errors():
         files, threads = writers.FilesMode(request.files), machine.cores()
@@ -423,6 +423,37 @@ def run(request: ConvertRequest, context: Context) -> Converted:
             return Converted(plan=plan, summary=writer.summary, is_dry_run=True)
         summary = writer.write(request.target, verify)
     return Converted(plan=plan, summary=summary, is_dry_run=False, target=request.target, check=checks[-1])
+
+
+def with_left(check: WrittenCheck, left: Sequence[LeftState]) -> WrittenCheck:
+    """Return the check of a new savepoint with the states that were left: their bytes are as old as they were, and it sees only types."""
+    if not left:
+        return check
+    findings = [
+        Finding(
+            severity=doctor.Severity.FAILS,
+            operator=_title(one.operator),
+            state=one.state_name,
+            outcome="left",
+            stage=None,
+            field_path=None,
+            message=one.reason,
+            remedy="",
+            evidence=(),
+            rule="",
+        )
+        for one in left
+    ]
+    places = {(one.operator, one.state) for one in findings}
+    others = (one for one in check.findings if (one.operator, one.state) not in places)
+    return replace(
+        check,
+        verdict=doctor.Severity.FAILS,
+        exit_code=FAILS,
+        headline=f"Flink {check.flink} cannot restore what was left as it is: {counted(len(left), 'state')}",
+        advice="convert the source again, as the reasons say; or remove these states with DROP TABLE",
+        findings=(*findings, *others),
+    )
 
 
 def _named(operator: Operator) -> dict[str, Any]:

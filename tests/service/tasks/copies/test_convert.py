@@ -91,6 +91,27 @@ def test_without_the_new_job_lists_of_unknown_elements_are_left(
     assert report["summary"]["operators"] == 2
 
 
+def test_what_is_left_fails_a_restore(old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert convert(old, "--to", str(tmp_path / "out"), "--flink", "2.3") == 1
+    told = capsys.readouterr().out
+    report = doctor.check(tmp_path / "out", flink="2.3.0", values=doctor.ValuesCheck(most_entries=None))
+
+    assert "CHECK: Flink 2.3 cannot restore what was left as it is: 4 states" in told
+    assert "restore it:" not in told
+    assert all(f"› {name}: expected the type of the new job" in told for name in LISTS)
+    states = [one for operator in report.operators for one in operator.states]
+    failed = {one.state_name: one.message for one in states if one.severity is doctor.Severity.FAILS}
+    assert report.outcome is doctor.Outcome.FAILS
+    assert sorted(failed) == sorted(LISTS)
+    assert all("objects that Kryo 2 of Flink 1.x wrote" in message for message in failed.values())
+
+
+def test_no_object_of_flink_2_is_taken_for_one_of_kryo_2(new: Path) -> None:
+    report = doctor.check(new, flink="2.3.0", values=doctor.ValuesCheck(most_entries=None))
+
+    assert report.outcome is doctor.Outcome.RESTORES
+
+
 @pytest.mark.slow
 def test_the_report_names_the_fields_that_change(
     old: Path, new: Path, capsys: pytest.CaptureFixture[str]
