@@ -17,6 +17,7 @@ Errors about keys get a hint: what a key of the table looks like, read from the 
 from __future__ import annotations
 
 import copy
+import re
 import secrets
 import threading
 import time
@@ -295,14 +296,20 @@ def _state_after(error: QueryError | None) -> QueryState:
 _KEY = "key"
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between)
 _MOST_EXAMPLES = 2
+_COMPUTED = re.compile("^Overflow in ")
 
 
 def with_key_hint(error: QueryError, plan: Plan) -> QueryError:
     """Add to an error of a statement that compares keys what they look like, and where the comparison is.
 
-    An error that has a hint already keeps it.
+    An error that has a hint already keeps it. One of computing with numbers is not about keys.
     """
-    if error.hint is not None or not isinstance(error, InvalidQueryError) or not _compares_keys(plan.query):
+    if (
+        error.hint is not None
+        or _COMPUTED.search(error.message)
+        or not isinstance(error, InvalidQueryError)
+        or not _compares_keys(plan.query)
+    ):
         return error
     tables = {table.table.name: table.table for table in plan.tables if _KEY in table.table.schema.names}
     examples = {name: example_of(table) for name, table in tables.items()}

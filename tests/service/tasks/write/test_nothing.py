@@ -194,3 +194,12 @@ def test_it_is_the_same_in_python(tmp_path: Path) -> None:
     assert found.value.code == "NOTHING_CHANGES"
     assert result.rows == 0
     assert json.loads(json.dumps(result.to_dict()))["rows"] == 0
+
+
+def test_an_overflow_has_no_hint_about_keys(write: WriteCommand) -> None:
+    ended = write(
+        "UPDATE aggregate SET value = 9223372036854775807 + 1 WHERE key = 'key_2'", "--dry-run", source=WORDS
+    )
+
+    assert ended.code == 1
+    assert ended.errors.endswith("Overflow in addition of INT64 (9223372036854775807 + 1)!\n")
