@@ -294,7 +294,9 @@ class Encoder:
             raise UnencodableTypeError(
                 f"expected a column {field.name}, found {', '.join(rows.schema.names)}"
             )
-        return fitted(rows.column(field.name), field.type, (field.name,))
+        column = rows.column(field.name)
+        # What was read from a savepoint fits, whatever it is: the last day of all, too.
+        return column if column.type.equals(field.type) else fitted(column, field.type, (field.name,))
 
     def _error(self, columns: Columns) -> WriterError:
         """Return the error for the machine's status, with the value."""

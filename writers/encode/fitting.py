@@ -72,6 +72,7 @@ def fitted(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) -> pa.Ar
         UnencodableTypeError: the types have nothing in common.
     """
     if array.type.equals(target):
+        _check_ends(array, target, path)
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
@@ -160,23 +161,74 @@ def _cast(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) -> pa.Arr
             "expected bytes, found text, as objects of Kryo and Java are shown: they cannot be written",
             breadcrumbs=path,
         )
+    if _family(array.type) != _family(target) and _TEXT not in (_family(array.type), _family(target)):
+        raise _nothing_common(array.type, target, path)
+    _check_ends(array, target, path)
     try:
-        made = array.cast(target)
-        if not _stays_finite(array, made):
-            raise pa.ArrowInvalid("infinite")  # noqa: TRY301  # found below, like a value that Arrow refuses
+        return _exact(array, target)
     except pa.ArrowNotImplementedError as error:
-        raise UnencodableTypeError(
-            f"expected a column of type {sql_type(target)}, found {sql_type(array.type)}", breadcrumbs=path
-        ) from error
+        raise _nothing_common(array.type, target, path) from error
     except pa.ArrowInvalid as error:
         row = _first_misfit(array, target)
-        text = shown(array[row])
-        raise UnencodableValueError(
-            f"expected a value of type {sql_type(target)}, found {text} ({sql_type(array.type)})",
-            breadcrumbs=path,
-            row=row,
-        ) from error
-    return made
+        raise _misfit(array, row, target, path) from error
+
+
+def _nothing_common(found: pa.DataType, target: pa.DataType, path: tuple[str, ...]) -> UnencodableTypeError:
+    return UnencodableTypeError(
+        f"expected a column of type {sql_type(target)}, found {sql_type(found)}", breadcrumbs=path
+    )
+
+
+def _misfit(array: pa.Array, row: int, target: pa.DataType, path: tuple[str, ...]) -> UnencodableValueError:
+    is_endless = pa.types.is_date32(array.type) and abs(array[row].value) == _LAST_DAY
+    text = ("infinity" if array[row].value > 0 else "-infinity") if is_endless else shown(array[row])
+    return UnencodableValueError(
+        f"expected a value of type {sql_type(target)}, found {text} ({sql_type(array.type)})",
+        breadcrumbs=path,
+        row=row,
+    )
+
+
+_LAST_DAY = 2**31 - 1
+
+
+def _check_ends(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) -> None:
+    """Refuse the infinite dates of SQL: they are the last numbers, and Flink has days for these."""
+    kind = array.type
+    if pa.types.is_date32(kind):
+        row = pc.index(pc.is_in(array.view(pa.int32()), pa.array([-_LAST_DAY, _LAST_DAY], pa.int32())), True)
+        if row.as_py() >= 0:
+            raise _misfit(array, row.as_py(), target, path)
+    elif pa.types.is_struct(kind):
+        for field, child in zip(kind, array.flatten(), strict=True):
+            _check_ends(child, field.type, (*path, field.name))
+    elif pa.types.is_map(kind):
+        with _rows_of(array):
+            _check_ends(array.keys, kind.key_type, (*path, "key"))
+            _check_ends(array.items, kind.item_type, (*path, "value"))
+    elif pa.types.is_list(kind):
+        with _rows_of(array):
+            _check_ends(array.values, kind.value_type, (*path, "[]"))
+
+
+_TEXT = "text"
+
+
+def _family(kind: pa.DataType) -> str:
+    """Return what values of a type are: of days a number would be a guess of the unit, and of times of day a guess of the day."""
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "moment"
+    if pa.types.is_time(kind):
+        return "time of day"
+    if pa.types.is_temporal(kind):
+        return "duration"
+    if _is_number(kind) or pa.types.is_boolean(kind):
+        return "number"
+    return _TEXT
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _first_misfit(array: pa.Array, target: pa.DataType) -> int:
@@ -193,17 +245,61 @@ def _first_misfit(array: pa.Array, target: pa.DataType) -> int:
 
 def _fits(array: pa.Array, target: pa.DataType) -> bool:
     try:
-        made = array.cast(target)
+        _exact(array, target)
     except pa.ArrowInvalid:
         return False
-    return _stays_finite(array, made)
+    return True
 
 
-def _stays_finite(array: pa.Array, made: pa.Array) -> bool:
-    """Return whether no number became infinite: a float of 64 bits becomes the nearest of 32."""
-    if not (pa.types.is_floating(made.type) and pa.types.is_floating(array.type)):
-        return True
-    return not pc.any(pc.and_(pc.is_inf(made), pc.is_finite(array))).as_py()
+def _exact(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return values as another type.
+
+    A FLOAT or DOUBLE that is no integer is the number that its shortest text says: 0.1 is a value of DECIMAL, FLOAT and DOUBLE.
+
+    Raises:
+        pa.ArrowInvalid: a value is another one there.
+    """
+    kind = array.type
+    if _is_number(kind) and _is_by_text(kind, target):
+        made = array.cast(pa.string()).cast(target)
+    elif _family(kind) == _TEXT and pa.types.is_float32(target):
+        made = _exact(_exact(array, pa.float64()), target)
+    else:
+        made = array.cast(target)
+    if not _reads_back(array, made):
+        raise pa.ArrowInvalid("expected the same values")
+    return made
+
+
+def _is_by_text(kind: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether the text of numbers makes numbers of another type: Arrow's own way rounds, or asks for more digits."""
+    if pa.types.is_decimal(kind):
+        return bool(pa.types.is_floating(target))
+    return bool(pa.types.is_decimal(target))
+
+
+def _reads_back(array: pa.Array, made: pa.Array) -> bool:
+    """Return whether values that Arrow made of others are those; it refuses itself what else does not fit."""
+    kind, target = array.type, made.type
+    if _family(kind) == _TEXT:
+        endless = pc.match_substring_regex(array, "(?i)inf") if pa.types.is_floating(target) else None
+        return endless is None or not pc.any(pc.and_not(pc.is_inf(made), endless)).as_py()
+    if pa.types.is_floating(target):
+        same = _same(array, made.cast(kind))
+        if pc.any(pc.invert(same)).as_py():
+            same = pc.or_(same, _same(array, made.cast(pa.string()).cast(kind)))
+        return not pc.any(pc.invert(same)).as_py()
+    if pa.types.is_boolean(target) or _family(target) == "moment":
+        return not pc.any(pc.invert(_same(array, made.cast(kind)))).as_py()
+    return True
+
+
+def _same(array: pa.Array, other: pa.Array) -> pa.Array:
+    """Return whether values are equal, as nulls and NaN are to each other."""
+    same = pc.fill_null(pc.equal(array, other), True)
+    if pa.types.is_floating(array.type):
+        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(array), pc.is_nan(other)), True))
+    return same
 
 
 OBJECT = (

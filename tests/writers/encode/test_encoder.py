@@ -25,6 +25,7 @@ from readers.serializers.primitives import (
     CharSerializer,
     DateSerializer,
     IntSerializer,
+    LocalDateSerializer,
     LocalTimeSerializer,
     LongSerializer,
     StringSerializer,
@@ -44,6 +45,7 @@ from readers.serializers.table.logicaltypes import (
 from readers.serializers.table.rowdata import DecimalDataSerializer, RowDataSerializer
 from tests.support.single_values import column_and_program, decode, decode_columns, page_of
 from writers import Encoded, Encoder, UnencodableTypeError, UnencodableValueError
+from writers.encode.fitting import fitted
 
 LONG, STRING, INT = LongSerializer(), StringSerializer(), IntSerializer()
 
@@ -223,6 +225,50 @@ def test_a_value_that_its_type_cannot_hold_is_an_error(
         encode_array(serializer, array)
 
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("values", "target", "made"),
+    [
+        (pa.array([1.0, None, 0.0]), pa.bool_(), [True, None, False]),
+        (pa.array([0.1, None, 1e23]), pa.decimal128(38, 2), ["0.10", None, "100000000000000000000000.00"]),
+        (pa.array([5], pa.int32()), pa.decimal128(5, 2), ["5.00"]),
+        (pa.array([5.0]), pa.int8(), [5]),
+        (pa.array([], pa.timestamp("us")), pa.timestamp("ms"), []),
+    ],
+)
+def test_values_are_the_same_in_another_type(values: pa.Array, target: pa.DataType, made: list[Any]) -> None:
+    found = fitted(values, target, ("value",))
+
+    assert found.equals(pa.array(made).cast(target))
+
+
+@pytest.mark.parametrize(
+    ("values", "target", "row"),
+    [
+        (pa.array([1.0, 0.5]), pa.bool_(), 1),
+        (pa.array([0.1, 1.005]), pa.decimal128(38, 2), 1),
+        (pa.array([1 / 3]), pa.decimal128(38, 2), 0),
+        (pa.array([5000], pa.int32()), pa.decimal128(5, 2), 0),
+        (pa.array([0.1, None, 2.0**24 + 1]), pa.float32(), 2),
+        (pa.array([[0], [2**31 - 1]], pa.list_(pa.int32())).cast(pa.list_(pa.date32())), pa.list_(pa.date32()), 1),
+    ],
+)  # fmt: skip
+def test_values_that_would_be_others_in_another_type_are_errors(
+    values: pa.Array, target: pa.DataType, row: int
+) -> None:
+    with pytest.raises(UnencodableValueError) as caught:
+        fitted(values, target, ("value",))
+
+    assert caught.value.row == row
+
+
+def test_the_last_day_of_all_that_a_savepoint_has_is_encoded_again() -> None:
+    last = pa.array([2**31 - 1], pa.int32()).cast(pa.date32())
+
+    (found,) = encode_array(LocalDateSerializer(), last)
+
+    assert found == (5881580).to_bytes(4, "big") + bytes([7, 11])
 
 
 def test_numbers_beyond_the_precision_of_a_decimal_are_errors() -> None:

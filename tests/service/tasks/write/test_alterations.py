@@ -46,6 +46,25 @@ def test_a_state_takes_the_name_of_one_that_was_dropped(write: Write, tmp_path: 
     assert "reducing" not in names
 
 
+@pytest.mark.parametrize(
+    ("table", "type_", "message"),
+    [
+        ("int", "BOOLEAN", "expected a value of type BOOLEAN, found"),
+        ("double", "FLOAT", "expected a value of type FLOAT, found"),
+        ("local_date_time", "DATE", "expected a value of type DATE, found"),
+        ("instant", "BIGINT", "expected a column of type BIGINT, found TIMESTAMP_NS"),
+        ("local_date_time", "TIME", "found TIMESTAMP_NS"),
+        ("long", "DATE", "expected a column of type DATE, found BIGINT"),
+    ],
+)
+def test_a_type_that_cannot_hold_the_values_is_refused(
+    write: Write, table: str, type_: str, message: str
+) -> None:
+    (error,) = write(f"ALTER TABLE types__v_{table} ALTER COLUMN value TYPE {type_}")
+
+    assert message in error
+
+
 def test_types_change_one_after_the_other(write: Write, tmp_path: Path) -> None:
     write(
         "ALTER TABLE kinds__aggregating ADD COLUMN value.f2 VARCHAR DEFAULT 'x' || 'y';"

@@ -145,3 +145,91 @@ def test_a_time_that_the_column_cannot_hold_is_refused_with_the_time(
 def test_a_time_beyond_python_is_an_ordinary_mistake(script: str, message: str, tmp_path: Path) -> None:
     with savepointdb.connect(WORDCOUNT) as connection, pytest.raises(savepointdb.QueryError, match=message):
         connection.write(tmp_path / "new", script.format("TIMESTAMP '20000-01-01'"))
+
+
+EVERYTHING = DATA / "flink/2.3.0/everything-hashmap-savepoints/canonical"
+
+
+@pytest.mark.parametrize(
+    ("table", "value", "message"),
+    [
+        ("long", "TIMESTAMP '2020-01-01'", "value: expected a column of type BIGINT, found TIMESTAMP"),
+        ("int", "DATE '2020-01-01'", "value: expected a column of type INTEGER, found DATE"),
+        ("local_date", "5", "value: expected a column of type DATE, found INTEGER"),
+        ("local_time", "5::BIGINT", "value: expected a column of type TIME_NS, found BIGINT"),
+        ("instant", "5::BIGINT", "value: expected a column of type TIMESTAMP_NS, found BIGINT"),
+        ("local_time", "TIMESTAMP '2020-01-01 13:00'", "value: expected a column of type TIME_NS, found TIMESTAMP"),
+        (
+            "local_date",
+            "TIMESTAMP '2020-01-01 13:00'",
+            'expected a value of type DATE, found "2020-01-01T13:00:00.000000" (TIMESTAMP)',
+        ),
+        (
+            "local_date",
+            "TIMESTAMPTZ '2020-01-01 13:00+00'",
+            'expected a value of type DATE, found "2020-01-01T13:00:00.000000Z" (TIMESTAMP WITH TIME ZONE)',
+        ),
+        ("local_date", "'infinity'::DATE", "expected a value of type DATE, found infinity (DATE)"),
+        ("local_date", "'-infinity'::DATE", "expected a value of type DATE, found -infinity (DATE)"),
+        ("boolean", "0.5::DOUBLE", "expected a value of type BOOLEAN, found 0.5 (DOUBLE)"),
+        ("boolean", "'NaN'::DOUBLE", "expected a value of type BOOLEAN, found nan (DOUBLE)"),
+        ("boolean", "-3", "expected a value of type BOOLEAN, found -3 (INTEGER)"),
+        ("boolean", "2", "expected a value of type BOOLEAN, found 2 (INTEGER)"),
+        ("float", "123456789.1::DOUBLE", "expected a value of type FLOAT, found 123456789.1 (DOUBLE)"),
+        ("float", "1::DOUBLE / 3", "expected a value of type FLOAT, found 0.3333333333333333 (DOUBLE)"),
+        ("float", "5e-324", "expected a value of type FLOAT, found 5e-324 (DOUBLE)"),
+        ("float", "16777217.0", "expected a value of type FLOAT, found Decimal('16777217.0') (DECIMAL(9,1))"),
+        ("float", "16777217", "expected a value of type FLOAT, found 16777217 (INTEGER)"),
+        ("float", "'16777217'", "expected a value of type FLOAT, found '16777217' (VARCHAR)"),
+        ("double", "'1e400'", "expected a value of type DOUBLE, found '1e400' (VARCHAR)"),
+        (
+            "double",
+            "12345678901234567.8::DECIMAL(38, 1)",
+            "expected a value of type DOUBLE, found Decimal('12345678901234567.8') (DECIMAL(38,1))",
+        ),
+    ],
+)  # fmt: skip
+def test_a_value_that_would_be_another_one_is_refused(
+    table: str, value: str, message: str, tmp_path: Path
+) -> None:
+    with savepointdb.connect(EVERYTHING) as connection:
+        for script in (
+            f"UPDATE types__v_{table} SET value = {value}",
+            f"INSERT INTO types__v_{table} (key, value) VALUES ('new', {value})",
+        ):
+            with pytest.raises(savepointdb.QueryError) as refused:
+                connection.write(tmp_path / "new", script)
+
+            assert message in str(refused.value)
+            assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "value", "stored"),
+    [
+        ("float", "0.1", "0.1::FLOAT"),
+        ("float", "0.1000000000", "0.1::FLOAT"),
+        ("float", "0.1::DOUBLE", "0.1::FLOAT"),
+        ("float", "123456792.0", "123456792::FLOAT"),
+        ("float", "1.5::FLOAT * 1.1", "1.5::FLOAT * 1.1"),
+        ("float", "'NaN'::DOUBLE", "'NaN'::FLOAT"),
+        ("float", "'-inf'::DOUBLE", "'-inf'::FLOAT"),
+        ("double", "0.1", "0.1::DOUBLE"),
+        ("double", "123456.789", "123456.789::DOUBLE"),
+        ("double", "1152921504606846976::HUGEINT", "1152921504606846976::DOUBLE"),
+        ("boolean", "1", "true"),
+        ("long", "2.0", "2"),
+        ("local_date", "TIMESTAMP '2020-01-01 00:00'", "DATE '2020-01-01'"),
+        ("instant", "DATE '2020-01-01'", "TIMESTAMP '2020-01-01'"),
+        ("instant", "TIMESTAMP '2020-01-01 10:00'", "TIMESTAMP '2020-01-01 10:00'"),
+    ],
+)
+def test_a_value_of_another_type_is_stored_as_it_is(
+    table: str, value: str, stored: str, tmp_path: Path
+) -> None:
+    with savepointdb.connect(EVERYTHING) as connection:
+        connection.write(tmp_path / "new", f"UPDATE types__v_{table} SET value = {value}")
+
+    with savepointdb.connect(tmp_path / "new") as new:
+        found = new.sql(f"SELECT DISTINCT value = {stored} FROM types__v_{table}").fetchall()
+    assert found == [(True,)]
