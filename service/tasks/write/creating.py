@@ -176,8 +176,10 @@ class StateCreations(Changes):
             state = writers.state_like(like.state, name)
             added = self._carried(state, operator, like, *whole)
         else:
-            select = _select(statement, self._columns(statement, options, like))
-            with _advised(statement.like), self.context.select(select) as rows:
+            types = self._types(statement)
+            select = _select(statement, self._columns(statement, options, like), types)
+            with _advised(statement.like), self.context.select(select) as given:
+                rows = _typed(given, types)
                 rows = _with_checked_indexes(rows) if _EXPECTED in rows.schema.names else rows
                 state = (
                     _state(name, options, rows.schema) if like is None else _checked(like.state, name, rows)
@@ -210,6 +212,16 @@ class StateCreations(Changes):
         select = Composition("SELECT * FROM ").expression(statement.query, "_rows").add(" LIMIT 0")
         with self.context.select(select) as rows:
             return list(rows.schema.names)
+
+    def _types(self, statement: CreateTable) -> pa.Schema:
+        """Return the types of the columns that a statement lists."""
+        if not statement.columns:
+            return pa.schema([])
+        columns = ", ".join(
+            f"CAST(NULL AS {column.type}) AS {quoted(column.name)}" for column in statement.columns
+        )
+        with self.context.select(Composition(f"SELECT {columns} LIMIT 0")) as rows:
+            return rows.schema
 
     def _like(self, statement: CreateTable, options: Mapping[str, str]) -> LikedState:
         """Return the state that LIKE names.
@@ -402,24 +414,50 @@ def _names(statement: CreateTable, options: Mapping[str, str]) -> tuple[str, str
     return uid, name
 
 
-def _select(statement: CreateTable, names: Sequence[str]) -> Composition:
-    """Return the SELECT of the rows, in the types of the statement's columns, and elements of lists by their indexes."""
+def _select(statement: CreateTable, names: Sequence[str], types: pa.Schema) -> Composition:
+    """Return the SELECT of the rows, and elements of lists by their indexes."""
+    casts = {one.name: f"CAST({quoted(one.name)} AS {one.type})" for one in statement.columns}
+    # Any value has a text, which SQL says; a CAST to another type may round or cut.
     columns = ", ".join(
-        f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
-        for column in statement.columns
+        f"{casts[column.name]} AS {quoted(column.name)}" if _is_said_by_sql(one.type) else quoted(column.name)
+        for column, one in zip(statement.columns, types, strict=True)
     )
     select = Composition(f"SELECT {columns or '*'} FROM ").expression(statement.query, "_rows")
     if columns:
         select.add(f"({', '.join(map(quoted, names))})")
     if not {_KEY, _INDEX}.issubset(names):
         return select
-    place = ", ".join(name for name in (_KEY, "namespace") if name in names)
+    place = ", ".join(casts.get(name, name) for name in (_KEY, "namespace") if name in names)
     number = "row_number() OVER own - 1"
     return Composition(
         f"SELECT *, CASE WHEN {_INDEX} <> {number} THEN {number} END AS {_EXPECTED} FROM (",
         *select.pieces,
         f") WINDOW own AS (PARTITION BY {place} ORDER BY {_INDEX}) ORDER BY {_INDEX}",
     )
+
+
+def _is_said_by_sql(kind: pa.DataType) -> bool:
+    return not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_nested(kind))
+
+
+def _typed(reader: pa.RecordBatchReader, types: pa.Schema) -> pa.RecordBatchReader:
+    """Return rows with columns of some types.
+
+    Reading them raises an UnencodableValueError where a value is none of its type.
+    """
+    if not len(types):
+        return reader
+    schema = pa.schema([*types, *list(reader.schema)[len(types) :]])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            columns = [
+                writers.fitted(column, one.type, (one.name,))
+                for column, one in zip(batch.columns, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def _with_checked_indexes(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:

@@ -233,3 +233,71 @@ def test_a_value_of_another_type_is_stored_as_it_is(
     with savepointdb.connect(tmp_path / "new") as new:
         found = new.sql(f"SELECT DISTINCT value = {stored} FROM types__v_{table}").fetchall()
     assert found == [(True,)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "value", "message"),
+    [
+        ("key VARCHAR, value BIGINT", "'k', 1.5", "value: expected a value of type BIGINT, found Decimal('1.5')"),
+        ("key BIGINT, value BIGINT", "1.4, 1", "key: expected a value of type BIGINT, found Decimal('1.4')"),
+        ("key VARCHAR, value BIGINT", "'k', '1.5'", "value: expected a value of type BIGINT, found '1.5'"),
+        (
+            "key VARCHAR, value DECIMAL(10, 2)",
+            "'k', 1.005",
+            "value: expected a value of type DECIMAL(10,2), found Decimal('1.005')",
+        ),
+        (
+            "key VARCHAR, value DATE",
+            "'k', TIMESTAMP '2020-01-01 13:00'",
+            'value: expected a value of type DATE, found "2020-01-01T13:00:00.000000" (TIMESTAMP)',
+        ),
+        ("key VARCHAR, value DATE", "'k', 'infinity'::DATE", "value: expected a value of type DATE, found infinity"),
+        ("key VARCHAR, value BOOLEAN", "'k', 2", "value: expected a value of type BOOLEAN, found 2 (INTEGER)"),
+        (
+            "key VARCHAR, value STRUCT(a BIGINT)",
+            "'k', {'a': 1.5}",
+            "value.a: expected a value of type BIGINT, found Decimal('1.5')",
+        ),
+        (
+            "key BIGINT, list_index INTEGER, value BIGINT",
+            "1.4, 0, 1",
+            "key: expected a value of type BIGINT, found Decimal('1.4')",
+        ),
+    ],
+)  # fmt: skip
+def test_a_created_table_takes_no_value_that_would_be_another_one(
+    columns: str, value: str, message: str, connection: savepointdb.Connection, tmp_path: Path
+) -> None:
+    options = "WITH (kind = 'LIST')" if "list_index" in columns else ""
+
+    with pytest.raises(savepointdb.QueryError) as refused:
+        connection.write(tmp_path / "new", f"CREATE TABLE a__new ({columns}) {options} AS SELECT {value}")
+
+    assert message in str(refused.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_created_table_takes_values_of_other_types_that_fit(tmp_path: Path) -> None:
+    script = (
+        "CREATE TABLE a__decimal (key VARCHAR, value DECIMAL(10, 2)) AS SELECT 5, 7;"
+        "CREATE TABLE a__float (key VARCHAR, value FLOAT) AS SELECT 1.0::DOUBLE, 0.1;"
+        "CREATE TABLE a__date (key VARCHAR, value DATE) AS SELECT 'k', '2020-01-01';"
+        "CREATE TABLE a__bytes (key VARCHAR, value BLOB) AS SELECT 'k', 'x';"
+        "CREATE TABLE b__list (key BIGINT, list_index INTEGER, value BIGINT) WITH (kind = 'LIST') AS "
+        "VALUES (1.0, 1, '6'), (1.0, 0, '5')"
+    )
+
+    assert main(["create", str(tmp_path / "new"), script]) == 0
+
+    with savepointdb.connect(tmp_path / "new") as new:
+        found = {
+            name: new.sql(f"SELECT key, value::VARCHAR FROM {name} ORDER BY ALL").fetchall()
+            for name in ("a__decimal", "a__float", "a__date", "a__bytes", "b__list")
+        }
+    assert found == {
+        "a__decimal": [("5", "7.00")],
+        "a__float": [("1.0", "0.1")],
+        "a__date": [("k", "2020-01-01")],
+        "a__bytes": [("k", "x")],
+        "b__list": [(1, "5"), (1, "6")],
+    }
