@@ -334,7 +334,9 @@ class Catalog:
 
     def near(self, name: str) -> tuple[str, ...]:
         """Return the names most like this one; if there are none, those of databases whose last folder is like it."""
-        near = errors.near_names(name, self.all_schema_names)
+        # A history of this name is none where a database is meant.
+        others = [one for one in self.all_schema_names if one.casefold() != name.casefold()]
+        near = errors.near_names(name, others)
         if near:
             return near
         last: dict[str, list[str]] = {}

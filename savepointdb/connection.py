@@ -582,13 +582,13 @@ class Connection:
         """Return the same connection with another database of tables without one.
 
         Args:
-            name: a name of `databases`, or any other by which the database goes.
+            name: a name of `databases`, or any other by which the database goes; or a history, for SQL.
 
         Raises:
             DatabaseNotFoundError: near names in the error.
         """
         with translated():
-            self._opened.catalog.database(name)
+            self._opened.catalog.schema(name)
             return Connection(self._opened, name)
 
     @property
@@ -683,7 +683,7 @@ class Connection:
 def _connection(sources: Sources, database: str | None) -> Connection:
     opened = OpenSavepoints(sources)
     if database is not None:
-        opened.catalog.database(database)
+        opened.catalog.schema(database)
     return Connection(opened, database)
 
 

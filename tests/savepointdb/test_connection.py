@@ -285,3 +285,15 @@ def test_the_jars_of_the_job_say_how_its_objects_are_laid_out(as_setting: bool) 
         rows = connection.sql("SELECT key, value.extra FROM types__v_pojo_inner ORDER BY key").fetchall()
 
     assert rows == [("k0", None), ("k1", None), ("k2", 33), ("k3", None)]
+
+
+def test_a_history_is_a_database_of_statements() -> None:
+    name = "wordcount-rocksdb-checkpoint-incremental__checkpoint__history"
+    statement = "SELECT count(*) FROM aggregate"
+    with savepointdb.connect(DATA / "flink/2.3.0/wordcount-rocksdb-checkpoint-incremental") as known:
+        expected = known.sql(f'SELECT count(*) FROM "{name}".aggregate').fetchall()
+
+        assert known.database(name).sql(statement).fetchall() == expected
+        with pytest.raises(savepointdb.DatabaseNotFoundError) as raised:
+            _ = known.database(name).tables
+    assert f'"{name}"' not in str(raised.value)

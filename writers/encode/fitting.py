@@ -95,8 +95,11 @@ def fitted(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) -> pa.Ar
 
 
 def _fitted_struct(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) -> pa.Array:
-    have = {field.name: index for index, field in enumerate(array.type)}
     names = [field.name for field in target]
+    have = {field.name: index for index, field in enumerate(array.type)}
+    # DuckDB gives these names to the fields of ROW(…), which has none.
+    if list(have) == [f"element{number}" for number in range(1, len(names) + 1)]:
+        have = {name: index for index, name in enumerate(names)}
     unknown = [name for name in have if name not in names]
     if unknown:
         raise UnencodableTypeError(

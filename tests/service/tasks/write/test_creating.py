@@ -173,6 +173,15 @@ def test_kinds_and_types_are_named_as_in_flink(tmp_path: Path, create: Create) -
     }
 
 
+def test_fields_of_a_row_without_names_stand_in_order(tmp_path: Path, create: Create) -> None:
+    code, _, errors = create(
+        "CREATE TABLE a__s (key VARCHAR, value STRUCT(n BIGINT, t VARCHAR)) AS SELECT 'k', ROW(1, 'x')"
+    )
+
+    assert (code, errors) == (0, "")
+    assert rows(tmp_path / "new", "a__s", "key", "value") == [("k", {"f0": 1, "f1": "x", "__row_kind": "+I"})]
+
+
 def test_elements_of_lists_stand_at_their_indexes(tmp_path: Path, create: Create) -> None:
     query = "AS SELECT 'k' || n % 2 AS key, 10 * n AS value, 2 - n // 2 AS list_index FROM range(6) t(n)"
     code, _, errors = create(

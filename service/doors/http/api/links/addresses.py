@@ -305,7 +305,7 @@ def _value_condition(table: Table, name: str, text: str) -> str:
             f"this is no value of the column {column!r}: {error}",
             hint=f"where takes any condition: where={quoted(column)} IS NULL",
         ) from error
-    return condition_of(column, value.array)
+    return condition_of(quoted(column), value.array)
 
 
 def _order(table: Table, text: str) -> str:

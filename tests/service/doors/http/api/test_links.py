@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -64,6 +65,23 @@ def test_all_formats_have_the_rows_of_the_table(client: httpx.Client) -> None:
     assert len(lines) == len(pd.read_csv(f"{client.base_url}{link}.csv")) == len(expected)
     accepted = answered(client, link, headers={"accept": "text/csv"})
     assert accepted.headers["content-disposition"] == 'attachment; filename="aggregate.csv"'
+
+
+def test_columns_whose_names_need_quotes_have_conditions(serving: Serving) -> None:
+    root = Root(path=str(FLINK.parent / "everything-rocksdb-savepoints"))
+    with (
+        serving(create_app(Settings.of(workers=1), Catalog([root]))) as address,
+        httpx.Client(base_url=address, timeout=60) as client,
+    ):
+        link = "/db/native/kinds__wide.json"
+        number = answered(client, link, params={"ttl-value": "3", "columns": "key"}).json()["rows"]
+        plain = client.get(link, params={"where": '"ttl-value" = 3', "columns": "key"}).json()["rows"]
+
+        assert sorted(number) == sorted(plain)
+        assert len(plain) == 6
+        for key, entries in answered(client, link, params={"columns": "key,map"}).json()["rows"][:3]:
+            found = answered(client, link, params={"map": json.dumps(entries), "columns": "key"})
+            assert [key] in found.json()["rows"]
 
 
 def test_duckdb_reads_the_bytes_of_a_link(client: httpx.Client, tmp_path: Path) -> None:
