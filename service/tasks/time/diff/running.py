@@ -147,6 +147,8 @@ def _rows_of_state(compared: Compared, name: str, context: Context) -> Differing
     """Return the differing rows of a table."""
     statement = rows_statement(compared.before.name, compared.after.name, _table(compared, name, context))
     query = context.start(replace(context.asked, sql=statement))
+    # A query that has been read to its end has no columns any more.
+    columns, schema = query.columns, query.schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         with query:
@@ -158,7 +160,7 @@ def _rows_of_state(compared: Compared, name: str, context: Context) -> Differing
     found = batches()
     first = next(found, None)
     rows = () if first is None else chain([first], found)
-    stream = RowStream(columns=query.columns, schema=query.schema, batches=rows)
+    stream = RowStream(columns=columns, schema=schema, batches=rows)
     return DifferingRows(rows=stream, exit_code=int(first is not None))
 
 

@@ -117,6 +117,19 @@ def test_the_rows_of_a_state_come_in_every_format(
     assert {json.loads(line)["key"] for line in file.read_text().splitlines()} == {"new", "key_662", "key_0"}
 
 
+@pytest.mark.parametrize("format_name", ["csv", "jsonl", "table"])
+def test_a_state_that_does_not_differ_has_no_rows(
+    format_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, errors = diff(
+        f"a={BEFORE}", f"b={BEFORE}", "--state", "count", "--format", format_name, capsys=capsys
+    )
+
+    header = {"csv": '"change","key","namespace","value_before","value_after","_key_group"\r\n', "jsonl": ""}
+    assert (code, errors) == (0, "")
+    assert out == header.get(format_name, out)
+
+
 def test_the_rows_of_a_key(after: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = diff(BEFORE, "--key", "key_662", after, "--format", "jsonl", capsys=capsys)
     unchanged = diff(BEFORE, after, "--key", "key_1", "--state", "count", capsys=capsys)
