@@ -1,9 +1,9 @@
 """Aliases that follow a job: `latest` is the newest savepoint of all, `<label>_latest` the newest under the root with that label.
 
-The newest savepoint is the one whose `_metadata` was modified last: Flink writes that file once, after all others. Of several
-that were modified at the same moment (object stores give whole seconds), it is the one with the highest checkpoint id. One whose
-`_metadata` cannot be read is skipped: the schema and the log name it. Only savepoints under a root count, not those that were added
-by name.
+The newest savepoint is the one whose `_metadata` was modified last: Flink writes that file once, after all others. Of checkpoints in
+one folder it is the one with the highest number: a copied folder has any times (`ages_of`). Of several of the same moment (object
+stores give whole seconds), it is the one with the highest checkpoint id. One whose `_metadata` cannot be read is skipped: the schema
+and the log name it. Only savepoints under a root count, not those that were added by name.
 
 Aliases: other names by which a database is called, as long as only one database has them.
 
@@ -30,7 +30,7 @@ from itertools import groupby
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from catalog.database import Database
-from catalog.history import HistoryDatabase, Job
+from catalog.history import HistoryDatabase, Job, ages_of, counter_of
 from catalog.references import SEPARATOR, database_name
 from catalog.table import TableOwner
 from readers import ReaderError
@@ -109,13 +109,18 @@ def aliases_of(databases: Sequence[RootDatabase]) -> dict[str, list[RootDatabase
 def newest_of(alias: str, databases: Iterable[RootDatabase]) -> DatabaseSchema:
     """Return what an alias for the newest database stands for: the newest whose `_metadata` can be read, or the newest if none can.
 
-    Logs those that it skips. Reads `_metadata` of the newest one, and of those that were modified at the same moment.
+    Logs those that it skips. Reads `_metadata` of the newest one, and of those of the same moment in other folders.
     """
-    candidates = sorted(databases, key=lambda one: one.modified_ns, reverse=True)
+    rooted = list(databases)
+    ages = ages_of(one.database for one in rooted)
+    candidates = sorted(rooted, key=lambda one: ages[one.database], reverse=True)
     skipped: list[Skipped] = []
-    for _, group in groupby(candidates, key=lambda one: one.modified_ns):
-        readable = []
+    for _, group in groupby(candidates, key=lambda one: ages[one.database][0]):
+        readable: dict[str, Database] = {}
         for one in group:
+            counter = counter_of(one.database)
+            if counter in readable:
+                continue
             try:
                 one.database.describe()
             except ReaderError as error:
@@ -124,9 +129,9 @@ def newest_of(alias: str, databases: Iterable[RootDatabase]) -> DatabaseSchema:
                     return Schema(alias, one.database)
                 skipped.append(Skipped(one.database.name, error))
             else:
-                readable.append(one.database)
+                readable[counter] = one.database
         if readable:
-            newest = max(reversed(readable), key=lambda database: database.checkpoint_id)
+            newest = max(reversed(readable.values()), key=lambda database: database.checkpoint_id)
             for broken in skipped:
                 _log_skipped(broken.name, newest.name, str(broken.error))
             return Schema(alias, newest, tuple(skipped))

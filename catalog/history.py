@@ -117,14 +117,35 @@ def earlier_than(database: Database, jobs: Iterable[Job]) -> tuple[Database, ...
 
 
 def newest_first(databases: Iterable[Database]) -> tuple[Database, ...]:
-    """Return the databases of one job, the newest first; opens nothing."""
+    """Return databases, the newest first; opens nothing."""
     found = list(databases)
-    # Flink counts the checkpoints of a job on. A copy of them may have any times.
-    if all(one.job.checkpoint is not None for one in found):
-        return tuple(sorted(found, key=lambda one: one.job.checkpoint or 0, reverse=True))
-    return tuple(
-        sorted(found, key=lambda one: (one.modified_ns, one.job.checkpoint or 0, one.name), reverse=True)
-    )
+    ages = ages_of(found)
+    return tuple(sorted(found, key=lambda one: (*ages[one], one.name), reverse=True))
+
+
+def ages_of(databases: Iterable[Database]) -> dict[Database, tuple[int, int]]:
+    """Return what orders databases: the latest moment, in nanoseconds since 1970, when each can have been made, and its number.
+
+    Flink counts the checkpoints in a folder on, and a copy of a file is never older than the file. So no checkpoint was made after
+    `_metadata` of one with a higher number was modified, whatever the times of a copied folder.
+    """
+    ages: dict[Database, tuple[int, int]] = {}
+    bounds: dict[str, int] = {}
+    for one in sorted(databases, key=_number, reverse=True):
+        counter = counter_of(one)
+        bounds[counter] = min(one.modified_ns, bounds.get(counter, one.modified_ns))
+        ages[one] = bounds[counter], _number(one)
+    return ages
+
+
+def counter_of(database: Database) -> str:
+    """Return the folder in which checkpoints are counted; of another savepoint, its own path, which no such folder equals."""
+    path = database.path.rstrip("/")
+    return path if database.job.checkpoint is None else "".join(path.rpartition("/")[:2])
+
+
+def _number(database: Database) -> int:
+    return database.job.checkpoint or 0
 
 
 def _by_job(databases: Sequence[Database], facts: KnownFacts) -> dict[str, list[Database]]:

@@ -39,16 +39,41 @@ def aliases(catalog: Catalog) -> dict[str, str | None]:
     return {schema.name: schema.alias_of for schema in catalog.schemas() if schema.alias_of is not None}
 
 
-def test_latest_is_what_was_modified_last_whatever_its_name_and_number(tmp_path: Path) -> None:
-    put(tmp_path, "chk-1", 1, 2000)
-    put(tmp_path, "chk-2", 2, 1000)
+def test_of_several_folders_the_latest_is_what_was_modified_last_whatever_its_name_and_number(tmp_path: Path) -> None:
+    put(tmp_path / "a", "chk-1", 1, 2000)
+    put(tmp_path / "b", "chk-2", 2, 1000)
     catalog = Catalog([Root(path=str(tmp_path), label="r")])
 
     assert count(catalog, "latest") == count(catalog, "LATEST") == OF_CHECKPOINT[1]
-    assert catalog.schema_names == ["r__chk-1", "r__chk-2", "latest", "r_latest"]
-    assert catalog.databases == ["r__chk-1", "r__chk-2"]
-    assert aliases(catalog) == {"latest": "r__chk-1", "r_latest": "r__chk-1"}
-    assert (catalog.database("latest").name, catalog.database("latest").checkpoint_id) == ("r__chk-1", 1)
+    assert catalog.schema_names == ["r__a__chk-1", "r__b__chk-2", "latest", "r_latest"]
+    assert catalog.databases == ["r__a__chk-1", "r__b__chk-2"]
+    assert aliases(catalog) == {"latest": "r__a__chk-1", "r_latest": "r__a__chk-1"}
+    assert (catalog.database("latest").name, catalog.database("latest").checkpoint_id) == ("r__a__chk-1", 1)
+
+
+@pytest.mark.parametrize(
+    "times", [{1: 10, 10: 20, 2: 30, 9: 40}, {10: 10, 9: 20, 2: 30, 1: 40}, dict.fromkeys((1, 2, 9, 10), 10)]
+)
+def test_in_a_copied_folder_of_checkpoints_the_highest_number_is_the_latest(
+    tmp_path: Path, times: dict[int, int]
+) -> None:
+    for number, modified_s in times.items():
+        put(tmp_path / "job", f"chk-{number}", 1 + number % 2, modified_s)
+    catalog = Catalog([Root(path=str(tmp_path), label="r")])
+
+    for alias in ("latest", "r_latest", "job_latest"):
+        assert catalog.database(alias).name == "r__job__chk-10"
+    assert [one.folder for one in catalog.job("job").databases] == ["chk-10", "chk-9", "chk-2", "chk-1"]
+    # The others are not read.
+    assert [one.folder for one in catalog.known() if one.is_described] == ["chk-10"]
+
+
+def test_a_copied_checkpoint_makes_its_job_no_newer_than_another(tmp_path: Path) -> None:
+    put(tmp_path / "old", "chk-1", 1, 9000)
+    put(tmp_path / "old", "chk-2", 2, 1000)
+    put(tmp_path / "new", "chk-1", 1, 2000)
+
+    assert Catalog([Root(path=str(tmp_path), label="r")]).database("latest").name == "r__new__chk-1"
 
 
 def test_of_those_modified_at_once_the_highest_checkpoint_is_the_latest(tmp_path: Path) -> None:
@@ -91,8 +116,8 @@ def test_only_the_newest_metadata_is_read_where_the_times_tell(tmp_path: Path) -
 
 
 def test_every_label_has_a_latest_of_its_own(tmp_path: Path) -> None:
-    put(tmp_path / "p", "chk-1", 1, 3000)
-    put(tmp_path / "p", "chk-2", 2, 1000)
+    put(tmp_path / "p", "chk-1", 2, 1000)
+    put(tmp_path / "p", "chk-2", 1, 3000)
     put(tmp_path / "s", "chk-3", 2, 2000)
     put(tmp_path / "bare", "chk-4", 2, 500)
 
@@ -105,8 +130,8 @@ def test_every_label_has_a_latest_of_its_own(tmp_path: Path) -> None:
     )
 
     assert aliases(catalog) == {
-        "latest": "Prod__chk-1",
-        "Prod_latest": "Prod__chk-1",
+        "latest": "Prod__chk-2",
+        "Prod_latest": "Prod__chk-2",
         "staging_latest": "staging__chk-3",
         "bare_latest": "bare__chk-4",
     }
@@ -160,8 +185,8 @@ def test_a_root_that_has_the_name_wins_and_a_folder_does_not(tmp_path: Path) -> 
 
 
 def test_a_registered_name_wins_and_counts_for_no_alias(tmp_path: Path) -> None:
+    put(tmp_path / "root", "chk-0", 1, 900)
     put(tmp_path / "root", "chk-1", 1, 1000)
-    put(tmp_path / "root", "chk-2", 1, 900)
     registered = put(tmp_path / "other", "chk-9", 2, 9000)
     catalog = Catalog([Root(path=str(tmp_path / "root"), label="job")])
 
@@ -174,8 +199,8 @@ def test_a_registered_name_wins_and_counts_for_no_alias(tmp_path: Path) -> None:
 
 
 def test_a_user_who_may_not_see_the_newest_gets_the_newest_visible_one(tmp_path: Path) -> None:
+    put(tmp_path, "chk-0", 2, 500)
     put(tmp_path, "chk-1", 1, 1000)
-    put(tmp_path, "chk-2", 2, 500)
     put(tmp_path, "secret", 2, 2000)
     catalog = Catalog([Root(path=str(tmp_path), label="job")])
 

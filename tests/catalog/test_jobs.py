@@ -58,6 +58,18 @@ def test_the_checkpoints_of_a_folder_are_of_one_job_the_newest_first() -> None:
     }
 
 
+@pytest.mark.parametrize(("moment", "place"), [(10, 4), (30, 1), (70, 0)])
+def test_a_savepoint_takes_its_place_by_time_and_checkpoints_stay_in_order(moment: int, place: int) -> None:
+    # A copy of chk-3 was made before those of chk-1 and chk-2.
+    times = {"chk-1": 40, "chk-2": 50, "chk-3": 20, "chk-4": 60, "nightly": moment}
+    expected = ["chk-4", "chk-3", "chk-2", "chk-1"]
+    expected.insert(place, "nightly")
+
+    [job] = jobs_of([database(f"job/{name}", modified_ns=at) for name, at in times.items()], NO_FACTS)
+
+    assert [one.folder for one in job.databases] == expected
+
+
 def test_a_savepoint_joins_the_only_job_whose_id_begins_with_its_digits() -> None:
     paths = (f"checkpoints/{ID}/chk-4", "savepoints/savepoint-3f2a91-0c1d2e3f4a5b")
 

@@ -175,8 +175,8 @@ def two(tmp_path: Path) -> Catalog:
     """Two roots: `prod` with two jobs, `lab` with a folder that is called like the other root."""
     put(tmp_path / "p" / "eu" / "orders" / "chk-1", 1, NOON)
     put(tmp_path / "p" / "us" / "orders" / "chk-2", 2, NOON + 60)
-    put(tmp_path / "p" / "eu" / "orders" / "chk-3", 2, NOON - 60)
-    put(tmp_path / "l" / "prod" / "eu" / "chk-9", 1, NOON - 120)
+    put(tmp_path / "p" / "eu" / "orders" / "chk-0", 2, NOON - 60)
+    put(tmp_path / "l" / "prod" / "eu" / "chk-9", 1, NOON - 119)
     put(tmp_path / "l" / "latest", 1, NOON - 180)
     put(tmp_path / "l" / "my job" / "chk-7", 1, NOON - 120)
     return live(Root(path=str(tmp_path / "p"), label="prod"), Root(path=str(tmp_path / "l"), label="lab"))
