@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -205,6 +205,15 @@ class Database(TableOwner):
             self._described(savepoint)
             self._outline = (savepoint.outline(),)
         return self._outline[0]
+
+    def likeness(self) -> Hashable:
+        """Return what databases with the same tables share: outline and uids, or the database itself where it has no outline.
+
+        Raises:
+            ReaderError: it cannot be opened.
+        """
+        outline = self.outline()
+        return self if outline is None else (outline, *sorted(self.uids.items()))
 
     @property
     def lineage(self) -> str | None:

@@ -264,8 +264,7 @@ class HistoryDatabase(TableOwner):
         alike: dict[Hashable, Member | NoSuchTableError] = {}
         for database in self.databases:
             try:
-                outline = database.outline()
-                key = database if outline is None else (outline, *sorted(database.uids.items()))
+                key = database.likeness()
                 found = alike.get(key) or alike.setdefault(key, _member(database, name))
             except ReaderError as error:
                 failures.append(error)

@@ -20,20 +20,22 @@ import atexit
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import orjson
 import pyarrow as pa
 
-from catalog import Catalog, CatalogError
+from catalog import Catalog, CatalogError, Database
 from readers import ReaderError
 from service.base import machine
 from service.base.errors import (
     InvalidRequestError,
     QueryCancelledError,
+    SavepointError,
     ScanLimitExceededError,
+    TableNotFoundError,
     query_error_of,
 )
 from service.base.settings import Settings
@@ -367,6 +369,37 @@ class FirstRows:
             "row_count": self.row_count,
             "is_cut": self.is_cut,
         }
+
+
+def describe_in_any(
+    start: Callable[[QueryRequest], Run], request: QueryRequest, databases: Iterable[Database]
+) -> None:
+    """Describe a statement in the first database that has its tables; of those that are alike only one is asked.
+
+    Args:
+        start: starts it.
+        request: the statement; its schema is replaced.
+        databases: where it is looked for, in this order; at least one.
+
+    Raises:
+        QueryError: the statement means nothing, is not allowed, or no database has its tables: the error of the first one.
+        ReaderError: none can be read.
+    """
+    unreadable: list[ReaderError | SavepointError] = []
+    lacking: list[TableNotFoundError] = []
+    asked: set[Hashable] = set()
+    for database in databases:
+        try:
+            likeness = database.likeness()
+            if likeness not in asked:
+                asked.add(likeness)
+                start(replace(request, schema=database.name, describe=True)).close()
+                return
+        except TableNotFoundError as error:
+            lacking.append(error)
+        except (ReaderError, SavepointError) as error:
+            unreadable.append(error)
+    raise (lacking or unreadable)[0]
 
 
 def first_rows(

@@ -8,7 +8,7 @@ more for each place that cannot be asked.
 | a checkpoint | is |
 |---|---|
 | has rows, has none | what it says |
-| has no such table, and a newer one has it | without a row: the state did not exist yet |
+| has no such table, and another one has it | without a row |
 | is gone or broken | left out and named |
 
 A query that fails for another reason ends the search: an answer that is not known must not decide.
@@ -34,7 +34,7 @@ from service.query.encode import counted, dated, printable
 from service.query.engines.registry import AUTO, choices
 from service.query.running.request import QueryRequest, sendable
 from service.query.running.run import Run
-from service.query.running.session import FirstRows, first_rows
+from service.query.running.session import FirstRows, describe_in_any, first_rows
 from service.query.sql.text import parsed
 from service.tasks.task import JUDGED, LONGEST_TEXT, Context, Task, TaskRequest, option
 
@@ -337,17 +337,21 @@ class _Asking:
         except errors.QueryError as error:
             if self.questions:
                 error.message = f"{database.name}: {error.message}"
-            # Only a table that some checkpoint has is no mistake of the query.
-            if not isinstance(error, errors.TableNotFoundError) or not self._is_known(error):
+            if not isinstance(error.__cause__, NoSuchTableError):
                 raise
+            self._check_known()
             return answered(checkpoint_id=checkpoint_id, reply=Reply.NO_TABLE, error=error)
         reply = Reply.ROWS if rows.row_count else Reply.NO_ROWS
         return answered(checkpoint_id=checkpoint_id, reply=reply, rows=rows)
 
-    def _is_known(self, error: errors.TableNotFoundError) -> bool:
-        """Return whether another checkpoint has all tables of the query."""
-        is_answered = any(one.rows is not None for one in self.questions.values())
-        return is_answered and isinstance(error.__cause__, NoSuchTableError)
+    def _check_known(self) -> None:
+        """Check that a checkpoint has all tables of the query: only then it is no mistake that another one lacks them.
+
+        Raises:
+            QueryError: none has them, or the query means nothing where they are.
+        """
+        if all(one.reply is Reply.UNREADABLE for one in self.questions.values()):
+            describe_in_any(self.start, self.request, reversed(self.databases))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,6 +174,26 @@ def test_a_state_that_an_old_checkpoint_lacks_has_no_row(
 
 
 @pytest.mark.slow
+def test_a_state_that_the_newest_checkpoint_lacks_has_no_row_in_it(
+    root: Path, bisect: _Command, tmp_path: Path
+) -> None:
+    dropped = changed(tmp_path.parent / f"{tmp_path.name}-dropped", "DROP TABLE aggregate")
+    for number in (1, 11, 12):
+        shutil.rmtree(root / JOB / f"chk-{number}")
+    retain(root / JOB, range(1, 2), dropped)
+    retain(root / JOB, range(11, 13), dropped)
+
+    few = bisect.json(sql="SELECT key FROM aggregate LIMIT 1")
+    every = bisect.json("--check-all", sql="SELECT key FROM aggregate LIMIT 1")
+
+    assert _short(few) == (1, "none", None, "chk-12")
+    assert [one["reply"] for one in few["questions"]] == ["no such table"]
+    assert _short(every) == (0, "found", "chk-2", "chk-1")
+    assert bisect(sql="SELECT key FROM aggregates LIMIT 1")[0] == 2
+    assert bisect("--check-all", sql="SELECT nothing FROM aggregate")[0] == 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "options", "message"),
     [
