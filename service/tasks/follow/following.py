@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from catalog import Catalog, CatalogError
 from catalog.differences.table import diff_table
-from catalog.follow.changes import is_readable
 from catalog.follow.steps import LATEST, Step, Steps
 from catalog.history import FACTS
 from readers import ReaderError
@@ -26,6 +25,7 @@ from service.base.errors import (
     query_error_of,
 )
 from service.query.engines.registry import AUTO, choices
+from service.query.running.session import describe_in_any
 from service.tasks.follow.changes import Changes, changes_of, is_statement
 from service.tasks.task import LONGEST_TEXT, Context, TaskRequest, option
 
@@ -123,9 +123,7 @@ class Follower:
         job = context.job(request.job)
         if is_statement(request.what):
             # What means nothing is an error at once, and not a stream without rows.
-            newest = next((one for one in job.databases if is_readable(one)), job.databases[0])
-            asked = replace(context.asked, sql=request.what, schema=newest.name, describe=True)
-            context.start(asked).close()
+            describe_in_any(context.start, replace(context.asked, sql=request.what), job.databases)
         else:
             found = context.catalog.history(job).table(request.what)
             diff_table(None, found.members[0].database, found.name)

@@ -153,6 +153,22 @@ def test_a_statement_gives_rows_that_appear_and_vanish(followed: Followed) -> No
     ]
 
 
+def test_a_statement_goes_on_where_the_newest_checkpoint_lacks_its_table(
+    followed: Followed, job: Path
+) -> None:
+    make(job, 5, job / "chk-4", f"DROP TABLE {TABLE}")
+    followed.catalog.refresh()
+    sql = f"SELECT value FROM {TABLE} WHERE key = 'key_662'"
+
+    events = list(followed.events(sql, since="4"))
+
+    assert [(one["checkpoint_id"], one["change"], one["value"]) for one in events[:-1]] == [
+        (5, "removed", 11292)
+    ]
+    assert events[-1] == {"checkpoint": 5, "complete": True, "rows": 1, "token": "5"}
+    assert list(followed.events(sql, since="5")) == []
+
+
 def test_columns_of_a_statement_hide_nothing_of_the_checkpoint(followed: Followed) -> None:
     sql = f"SELECT key AS change, value AS checkpoint_id, value AS checkpoint_id FROM {TABLE} WHERE key = 'key_662'"
 
