@@ -250,7 +250,7 @@ class Ledger:
         self._destination = destination
         self._options = request.options
         self._format = request.format
-        self._most = _FOLLOWED if request.follow else None
+        self._follows = request.follow
         self._begun = self._read_begun()
         found = destination.read(MANIFEST)
         if found is None:
@@ -281,15 +281,27 @@ class Ledger:
         )
 
     def later_than(self, savepoint: ExportedSavepoint) -> ExportedSavepoint | None:
-        """Return a savepoint of the same tables that is later than one, by number and by time; None if there is none."""
+        """Return a savepoint of the same tables that is later than one, by number and by time; None if there is none.
+
+        The time of a copy says nothing: what lies between two numbers of the last run is older than the last one.
+        """
+        if not savepoint.namespace:
+            return None
+        number = savepoint.checkpoint_id
+        run: list[ExportedSavepoint] = []
         for one in self.manifest.savepoints:
-            is_later = one.checkpoint_id > savepoint.checkpoint_id
-            if one.namespace == savepoint.namespace and savepoint.namespace and is_later:
-                known = one.created_at is not None and savepoint.created_at is not None
-                # A job that was started anew counts from 1 again.
-                if not known or str(one.created_at) >= str(savepoint.created_at):
-                    return one
-        return None
+            if one.namespace != savepoint.namespace:
+                continue
+            if run and one.checkpoint_id < run[-1].checkpoint_id:
+                run.clear()
+            run.append(one)
+            known = one.created_at is not None and savepoint.created_at is not None
+            # A job that was started anew counts from 1 again.
+            if one.checkpoint_id > number and (not known or str(one.created_at) >= str(savepoint.created_at)):
+                return one
+        # Whoever follows sees numbers of a new run as they come, and may miss the first ones.
+        is_between = bool(run) and run[0].checkpoint_id < number < run[-1].checkpoint_id
+        return run[-1] if is_between and not self._follows else None
 
     def begin(self, savepoint: ExportedSavepoint, *, may_drop: bool = False) -> dict[str, ExportedTable]:
         """Begin a savepoint, or go on with it; return the tables that are whole, by their folders.
@@ -356,7 +368,7 @@ class Ledger:
         Raises:
             TargetError: the destination cannot be written to.
         """
-        self.manifest = self.manifest.with_savepoint(savepoint, self._most)
+        self.manifest = self.manifest.with_savepoint(savepoint, _FOLLOWED if self._follows else None)
         self._destination.put(MANIFEST, self.manifest.to_bytes())
         self._clear()
 

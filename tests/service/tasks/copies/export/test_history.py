@@ -14,6 +14,8 @@ import pytest
 
 from service.cli import main
 from tests.service.tasks.copies.export.conftest import expected, manifest_of, rows
+from tests.support.changing import TABLE, make, make_job
+from tests.support.checkpoints import NOON
 from tests.support.paths import DATA
 
 FLINK = DATA / "flink"
@@ -126,6 +128,47 @@ def test_a_history_goes_on_only_forwards(export: Any, tmp_path: Path) -> None:
 
     assert (ended.code, "is left out: it is older than" in ended.err) == (0, True)
     assert [one["checkpoint_id"] for one in manifest_of(target)["savepoints"]] == [2]
+
+
+@pytest.mark.slow
+@formats
+def test_a_checkpoint_that_is_copied_in_late_is_left_out(export: Any, tmp_path: Path, name: str) -> None:
+    job, target, options = tmp_path / NAMESPACE, tmp_path / "to", ("--format", name, "--tables", TABLE)
+    make_job(job)
+    (job / "chk-3").rename(tmp_path / "chk-3")
+    first = export(job, target, *options)
+    shutil.copytree(tmp_path / "chk-3", job / "chk-3")
+    os.utime(job / "chk-3" / "_metadata", (NOON + 100, NOON + 100))
+
+    late = export(job, target, *options)
+    make(job, 5, job / "chk-4", f"DELETE FROM {TABLE} WHERE key = 'key_2'")
+    next_one = export(job, target, *options)
+
+    assert [ended.code for ended in (first, late, next_one)] == [0, 0, 0]
+    for ended in (late, next_one):
+        assert "job__chk-3 is left out: it is older than job__chk-" in ended.err
+    assert [one["checkpoint_id"] for one in manifest_of(target)["savepoints"]] == [1, 2, 4, 5]
+    for number in ("4", "5"):
+        wanted = rows(expected(job / f"chk-{number}", TABLE))
+        assert rows(READERS[name](target, TABLE, number)) == wanted
+
+
+@pytest.mark.slow
+@formats
+def test_a_job_that_was_started_anew_between_two_exports_goes_on(
+    export: Any, tmp_path: Path, name: str
+) -> None:
+    job, target, options = tmp_path / NAMESPACE, tmp_path / "to", ("--format", name, "--tables", TABLE)
+    make_job(job)
+    shutil.rmtree(job / "chk-1")
+    shutil.rmtree(job / "chk-2")
+    assert export(job, target, *options).code == 0
+    for number in (1, 2):
+        made = make(job, number, job / "chk-4", f"DELETE FROM {TABLE} WHERE key = 'key_{number + 1}'")
+        os.utime(made / "_metadata", (NOON + 100 + number, NOON + 100 + number))
+        assert export(job, target, *options).code == 0
+
+    assert [one["checkpoint_id"] for one in manifest_of(target)["savepoints"]] == [3, 4, 1, 2]
 
 
 @pytest.mark.slow
