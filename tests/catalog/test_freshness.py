@@ -39,7 +39,9 @@ def aliases(catalog: Catalog) -> dict[str, str | None]:
     return {schema.name: schema.alias_of for schema in catalog.schemas() if schema.alias_of is not None}
 
 
-def test_of_several_folders_the_latest_is_what_was_modified_last_whatever_its_name_and_number(tmp_path: Path) -> None:
+def test_of_several_folders_the_latest_is_what_was_modified_last_whatever_its_name_and_number(
+    tmp_path: Path,
+) -> None:
     put(tmp_path / "a", "chk-1", 1, 2000)
     put(tmp_path / "b", "chk-2", 2, 1000)
     catalog = Catalog([Root(path=str(tmp_path), label="r")])

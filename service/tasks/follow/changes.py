@@ -9,6 +9,7 @@ twice in one and once in the other is added or removed once.
 
 from __future__ import annotations
 
+import re
 import sys
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -34,11 +35,15 @@ _MOST_ANSWER_BYTES = 256 << 20
 # The columns that say what changed in which checkpoint, in SQL and in events.
 _TAKEN = [Column(one, "") for one in (CHANGE, *FACTS.names, "checkpoint_id", "checkpoint_at")]
 
+# Blanks and comments.
+_BEGINNING = re.compile(r"\A(?:\s+|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
+
 
 def is_statement(what: str) -> bool:
     """Return whether a text is a statement, and not the name of a table."""
-    words = what.split(maxsplit=1)
-    return what.lstrip().startswith("(") or (len(words) > 1 and words[0].upper() in QUERY_WORDS)
+    text = _BEGINNING.sub("", what)
+    words = text.split(maxsplit=1)
+    return text.startswith("(") or (len(words) > 1 and words[0].upper() in QUERY_WORDS)
 
 
 class Changes:
