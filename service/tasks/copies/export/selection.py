@@ -113,7 +113,7 @@ class Selection:
 
     Attributes:
         tables: in order.
-        undecoded: states that are not wholly decoded, among all of the savepoint.
+        undecoded: states that are not wholly decoded, among those of the tables; with all tables, of the savepoint.
         unread: errors of files that may name more states; only with `allow_partial`.
     """
 
@@ -144,7 +144,9 @@ def selection_of(
     tables = list(_named(database, names, may_lack=may_lack) if names else _all(database))
     folders = folder_names((table.name, operator_id) for table, operator_id in tables)
     chosen = (_chosen(table, folder) for (table, _), folder in zip(tables, folders, strict=True))
-    return Selection(tables=tuple(chosen), undecoded=tuple(_undecoded(database)), unread=unread)
+    shown = {table.name for table, _ in tables} if names else None
+    undecoded = (state for state in _undecoded(database) if shown is None or state.table in shown)
+    return Selection(tables=tuple(chosen), undecoded=tuple(undecoded), unread=unread)
 
 
 def matching(database: Database, pattern: str) -> list[str]:

@@ -56,6 +56,22 @@ def test_tables_are_chosen_by_name_and_pattern(export: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("table", "named"), [("kinds__list", []), ("types__v_pojo", ["v_pojo"]), ("types", [])]
+)
+def test_only_undecoded_states_of_chosen_tables_are_named(
+    export: Any, tmp_path: Path, table: str, named: list[str]
+) -> None:
+    source = FLINK / "2.3.0/everything-hashmap-savepoints/canonical"
+    ended = export(source, tmp_path / "to", "--tables", table)
+
+    [savepoint] = manifest_of(tmp_path / "to")["savepoints"]
+    assert ended.code == 0
+    assert [state["state"] for state in savepoint["undecoded_states"]] == named
+    assert ended.err.count("is exported as it is") == len(named)
+    assert ("some bytes are not decoded" in ended.err) == table.startswith("types")
+
+
+@pytest.mark.parametrize(
     ("name", "code", "told"),
     [("agregate__count", 1, "aggregate__count"), ("nothing*", 1, "expected tables that match")],
 )
