@@ -138,14 +138,16 @@ class Script:
             parallelism=request.parallelism,
             max_parallelism=request.max_parallelism,
             # No change may be what the client expects of a table.
-            may_find_nothing=lambda table: request.allow_empty or self._expected.has(table),
+            may_find_nothing=lambda table: (
+                request.allow_empty or (self._expected is not None and self._expected.has(table))
+            ),
             states=ChangedStates(folder),
             operator_ids={one: one for one in database.operator_names},
         )
         # The others are made by the first statement for them; these also know the rows that go with their operators.
         rows = RowChanges(self._context)
         self._made: dict[type[Changes], Changes] = {RowChanges: rows}
-        self._expected = ExpectedRows(request.expect, self._context, rows)
+        self._expected = ExpectedRows(request.expect, self._context, rows) if request.expect else None
         self._effects: list[Effect] = []
 
     @property
@@ -221,18 +223,26 @@ class Script:
         Raises:
             QueryError: it means nothing, or is refused.
         """
-        expected, name = self._expected, statement.name
         try:
-            own = expected.own_name(name)
-            if isinstance(statement, DropTable) and not expected.is_empty:
-                is_state = self.changes(StateAlterations).owns(name)
-                expected.count_dropped(own, None if is_state else self._context.operator(name)[0])
-            effect = self._applied(statement)
-            expected.add(name, own, effect)
-            self._effects.append(effect)
+            self._effects.append(
+                self._applied(statement)
+                if self._expected is None
+                else self._counted(statement, self._expected)
+            )
         except errors.QueryError as error:
             error.position = error.position or statement.position
             raise
+
+    def _counted(self, statement: Statement, expected: ExpectedRows) -> Effect:
+        """Apply a statement, and count its rows among those that the client expects."""
+        name = statement.name
+        own = expected.own_name(name)
+        if isinstance(statement, DropTable):
+            is_state = self.changes(StateAlterations).owns(name)
+            expected.count_dropped(own, None if is_state else self._context.operator(name)[0])
+        effect = self._applied(statement)
+        expected.add(name, own, effect)
+        return effect
 
     def check_expected(self) -> None:
         """Check that the rows change that the client expects.
@@ -240,7 +250,8 @@ class Script:
         Raises:
             QueryError: others do, or a table is not known.
         """
-        self._expected.check()
+        if self._expected is not None:
+            self._expected.check()
 
     def verify(self, savepoint: Savepoint) -> None:
         """Check that a new savepoint has the changes.

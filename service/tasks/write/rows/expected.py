@@ -49,11 +49,6 @@ class ExpectedRows:
             own = table.name.casefold()
             self._tables[own], self._names[name.casefold()] = table, own
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the client expects nothing."""
-        return not self._expect
-
     def _changeable(self, name: str) -> Table:
         if name.casefold() == SOURCE_OFFSETS_NAME:
             return self._context.database.table(name)
@@ -65,8 +60,6 @@ class ExpectedRows:
 
     def own_name(self, name: str) -> str:
         """Return the name in the source of a table; the name as it is if the source has no such table."""
-        if not self._expect:
-            return name
         try:
             return self._changeable(name).name.casefold()
         except QueryError:
