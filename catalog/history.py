@@ -139,9 +139,9 @@ def ages_of(databases: Iterable[Database]) -> dict[Database, tuple[int, int]]:
 
 
 def counter_of(database: Database) -> str:
-    """Return the folder in which checkpoints are counted; of another savepoint, its own path, which no such folder equals."""
+    """Return the folder in which a checkpoint is counted, or the path of another savepoint."""
     path = database.path.rstrip("/")
-    return path if database.job.checkpoint is None else "".join(path.rpartition("/")[:2])
+    return path if database.job.checkpoint is None else f"{path.rpartition('/')[0]}/"
 
 
 def _number(database: Database) -> int:

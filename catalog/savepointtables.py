@@ -284,9 +284,8 @@ class SavepointTables:
         hidden = [
             operator.operator_id
             for operator in self.savepoint.operators
-            if any(
-                known.names is not None and masks.touches(known.names.table, known.state.schema, known.names)
-                for known in self._states(operator, lambda state: not is_keyed(state.kind))
+            if masks.hides_positions(
+                (known.state, known.names) for known in self.states_of(operator) if known.names is not None
             )
         ]
         is_hidden = pc.is_in(masked.column("operator_id"), pa.array(hidden, pa.string()))

@@ -121,8 +121,7 @@ class _Lanes:
             first = self._builder.or_(first, other)
         return first
 
-    def other(self, left: Vector, right: Vector) -> Vector:
-        """Return left XOR right."""
+    def xor(self, left: Vector, right: Vector) -> Vector:
         return self._builder.xor(left, right)
 
     def without(self, left: Vector, right: Vector) -> Vector:
@@ -150,7 +149,7 @@ class _Lanes:
 
     def chosen(self, mask: Vector, left: Vector, right: Vector) -> Vector:
         """Return the bits of `left` that are set in a mask, and the others of `right`."""
-        return self.other(right, self.both(mask, self.other(left, right)))
+        return self.xor(right, self.both(mask, self.xor(left, right)))
 
     # ---- bytes ----
 
@@ -159,7 +158,7 @@ class _Lanes:
         return self._builder.bitcast(operation(*parts), self._words)
 
     def are_within(self, value: Vector, first: int, size: int) -> Vector:
-        """Return FF for each byte of the class that begins with `first`, else 00."""
+        """Return FF for each byte that is one of `size` numbers from `first` on, else 00."""
 
         def compare(one: Any, least: Any, last: Any) -> Any:
             return self._builder.sext(
@@ -167,14 +166,6 @@ class _Lanes:
             )
 
         return self._of_bytes(compare, value, self.splat_bytes(first), self.splat_bytes(size - 1))
-
-    def are_set(self, value: Vector) -> Vector:
-        """Return FF for each byte that is not 0."""
-
-        def compare(one: Any, none: Any) -> Any:
-            return self._builder.sext(self._builder.icmp_unsigned("!=", one, none), self._bytes)
-
-        return self._of_bytes(compare, value, self.splat(0))
 
     def moved(self, index: Vector, by: Vector, sizes: Vector) -> Vector:
         """Return each byte's index in its class, moved on by `by` · size / 256; sizes are below 128."""
@@ -244,26 +235,26 @@ class _Lanes:
 
     def sip_begun(self, secret: Any, tweak: Vector) -> list[Vector]:
         """Return the first state, with a tweak in the second word of the secret."""
-        first, second = self.spread_from(secret, 0), self.other(self.spread_from(secret, 8), tweak)
+        first, second = self.spread_from(secret, 0), self.xor(self.spread_from(secret, 8), tweak)
         keys = (first, second, first, self.spread_from(secret, 8))
-        return [self.other(key, self.splat(word)) for key, word in zip(keys, SIP, strict=True)]
+        return [self.xor(key, self.splat(word)) for key, word in zip(keys, SIP, strict=True)]
 
     def sip_taken(self, state: Sequence[Vector], word: Vector) -> list[Vector]:
         v0, v1, v2, v3 = state
-        v0, v1, v2, v3 = self._sip_round(v0, v1, v2, self.other(v3, word))
-        return [self.other(v0, word), v1, v2, v3]
+        v0, v1, v2, v3 = self._sip_round(v0, v1, v2, self.xor(v3, word))
+        return [self.xor(v0, word), v1, v2, v3]
 
     def sip_ended(self, state: Sequence[Vector], mark: int = 0xFF) -> list[Vector]:
         """Return the state behind the last rounds."""
         v0, v1, v2, v3 = state
-        v2 = self.other(v2, self.splat(mark))
+        v2 = self.xor(v2, self.splat(mark))
         for _ in range(3):
             v0, v1, v2, v3 = self._sip_round(v0, v1, v2, v3)
         return [v0, v1, v2, v3]
 
     def folded(self, state: Sequence[Vector]) -> Vector:
         v0, v1, v2, v3 = state
-        return self.other(self.other(v0, v1), self.other(v2, v3))
+        return self.xor(self.xor(v0, v1), self.xor(v2, v3))
 
     def sip_of_value(self, state: list[Vector], words: Sequence[Vector], length: Vector) -> list[Vector]:
         """Return the state behind the words that each value has."""
@@ -275,10 +266,10 @@ class _Lanes:
 
     def _sip_round(self, v0: Vector, v1: Vector, v2: Vector, v3: Vector) -> list[Vector]:
         v0, v2 = self.add(v0, v1), self.add(v2, v3)
-        v1, v3 = self.other(self.rotated(v1, 13), v0), self.other(self.rotated(v3, 16), v2)
+        v1, v3 = self.xor(self.rotated(v1, 13), v0), self.xor(self.rotated(v3, 16), v2)
         v0 = self.rotated(v0, 32)
         v2, v0 = self.add(v2, v1), self.add(v0, v3)
-        v1, v3 = self.other(self.rotated(v1, 17), v2), self.other(self.rotated(v3, 21), v0)
+        v1, v3 = self.xor(self.rotated(v1, 17), v2), self.xor(self.rotated(v3, 21), v0)
         return [v0, v1, self.rotated(v2, 32), v3]
 
 
@@ -317,11 +308,11 @@ def _begun() -> Intrinsic:
             # Each byte: whether the number of letters up to it is odd.
             odd = lanes.both(places, ones)
             for shift in (8, 16, 32):
-                odd = lanes.other(odd, lanes.up(odd, shift))
+                odd = lanes.xor(odd, lanes.up(odd, shift))
             is_odd_before = lanes.subtract(lanes.splat(0), lanes.both(count, lanes.splat(1)))
-            odd = lanes.other(odd, lanes.both(ones, is_odd_before))
+            odd = lanes.xor(odd, lanes.both(ones, is_odd_before))
             lanes.store(PLACES + word * _COLUMN, places)
-            lanes.store(HALF + word * _COLUMN, lanes.both(lanes.are_set(odd), places))
+            lanes.store(HALF + word * _COLUMN, lanes.both(lanes.are_within(odd, 1, 0xFF), places))
             count = lanes.add(count, own)
             of_text = lanes.subtract(lanes.up(own, 2), lanes.number_of(letters.digits))
             bits = lanes.add(bits, lanes.chosen(are_bytes, lanes.up(own, 3), of_text))
@@ -366,7 +357,7 @@ def _rounds(words: int) -> Intrinsic:
             for word, (before, after) in enumerate(zip(state[:words], lanes.sip_ended(state), strict=False)):
                 value, one, by = values[word], letters[word], lanes.add(before, after)
                 new = lanes.add(lanes.moved(lanes.subtract(value, one.first), by, one.sizes), one.first)
-                new = lanes.chosen(are_bytes, lanes.other(value, by), new)
+                new = lanes.chosen(are_bytes, lanes.xor(value, by), new)
                 values[word] = lanes.chosen(changed[word], new, value)
         for word, value in enumerate(values):
             lanes.store(VALUE + word * _COLUMN, value)
@@ -384,7 +375,7 @@ def _hashes() -> Intrinsic:
         state = lanes.sip_of_value(lanes.sip_begun(secret, lanes.splat(WIDE)), values, length)
         first = lanes.sip_ended(lanes.sip_taken(state, length), WIDE)
         v0, v1, v2, v3 = first
-        second = lanes.sip_ended([v0, lanes.other(v1, lanes.splat(WIDER)), v2, v3], 0)
+        second = lanes.sip_ended([v0, lanes.xor(v1, lanes.splat(WIDER)), v2, v3], 0)
         for word, found in enumerate((lanes.folded(first), lanes.folded(second))):
             for half, value in enumerate((lanes.down(found, 32), lanes.both(found, lanes.splat(LOW_32)))):
                 lanes.store(DIGITS + (2 * word + half) * _COLUMN, lanes.hexadecimal(value))

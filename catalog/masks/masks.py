@@ -32,6 +32,7 @@ from catalog.errors import InvalidMaskFileError, MaskError, MissingSecretError
 from catalog.masks.columns import ColumnNames, MaskedColumns, MaskRule, leaves_of, masked_columns
 from catalog.masks.patterns import ColumnPattern, Path
 from catalog.masks.rules import derived_key, read_rule
+from readers import State, is_keyed
 
 Part = TypeVar("Part")
 _KEEP, _REFUSE = "keep", "refuse"
@@ -179,10 +180,17 @@ class Masks:
             hides_places=hides_places,
         )
 
-    def touches(self, table: str, schema: pa.Schema, names: ColumnNames) -> bool:
-        """Return whether a rule masks something in a table, or whether the file refuses the table."""
+    def hides_positions(self, states: Iterable[tuple[State, ColumnNames]]) -> bool:
+        """Return whether a rule masks something of the positions of a source, or the file refuses them.
+
+        Args:
+            states: of its operator; those without keys may have positions.
+        """
+        return any(self._touches(state, names) for state, names in states if not is_keyed(state.kind))
+
+    def _touches(self, state: State, names: ColumnNames) -> bool:
         try:
-            return not self.for_table(table, schema, names).is_whole
+            return not self.for_table(names.table, state.schema, names).is_whole
         except MaskError:
             return True
 

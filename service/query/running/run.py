@@ -17,7 +17,6 @@ Errors about keys get a hint: what a key of the table looks like, read from the 
 from __future__ import annotations
 
 import copy
-import re
 import secrets
 import threading
 import time
@@ -296,7 +295,7 @@ def _state_after(error: QueryError | None) -> QueryState:
 _KEY = "key"
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between)
 _MOST_EXAMPLES = 2
-_COMPUTED = re.compile("^Overflow in ")
+_COMPUTED = "Overflow in "
 
 
 def with_key_hint(error: QueryError, plan: Plan) -> QueryError:
@@ -306,7 +305,7 @@ def with_key_hint(error: QueryError, plan: Plan) -> QueryError:
     """
     if (
         error.hint is not None
-        or _COMPUTED.search(error.message)
+        or error.message.startswith(_COMPUTED)
         or not isinstance(error, InvalidQueryError)
         or not _compares_keys(plan.query)
     ):

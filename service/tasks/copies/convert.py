@@ -412,7 +412,7 @@ def run(request: ConvertRequest, context: Context) -> Converted:
 
     def verify(new: Savepoint) -> None:
         verify_converted(new, plan.converted)
-        checks.append(with_left(checked(new, against, flink.text), plan.left))
+        checks.append(_with_left(checked(new, against, flink.text), plan.left))
 
     with write_errors():
         files, threads = writers.FilesMode(request.files), machine.cores()
@@ -425,7 +425,7 @@ def run(request: ConvertRequest, context: Context) -> Converted:
     return Converted(plan=plan, summary=summary, is_dry_run=False, target=request.target, check=checks[-1])
 
 
-def with_left(check: WrittenCheck, left: Sequence[LeftState]) -> WrittenCheck:
+def _with_left(check: WrittenCheck, left: Sequence[LeftState]) -> WrittenCheck:
     """Return the check of a new savepoint with the states that were left: their bytes are as old as they were, and it sees only types."""
     if not left:
         return check

@@ -17,7 +17,6 @@ from catalog.statetables import StateTable
 from service.base.errors import InvalidQueryError, QueryError
 from service.tasks.write.changes import (
     Changes,
-    Composition,
     Effect,
     ScriptContext,
     StateTypes,
@@ -451,8 +450,7 @@ class StateAlterations(Changes):
             return readers.type_named(type_)
         except readers.UnsupportedSerializerError as unknown:
             try:
-                with self.context.select(Composition(f"SELECT CAST(NULL AS {type_}) AS value")) as reader:
-                    column = reader.schema.field(0)
+                column = self.context.types({"value": type_}).field(0)
             except QueryError as error:
                 raise InvalidQueryError(
                     f"expected a type of SQL such as BIGINT, or one of Flink such as 'Long', found {type_!r}: {unknown.message}"
@@ -464,8 +462,7 @@ class StateAlterations(Changes):
         """Return the number of rows of a state."""
         found = self._found(table)
         assert found is not None
-        select = Composition('SELECT count(*) FROM "counted"')
-        return int(self.context.read(select, {"counted": self._changed(found)}).column(0)[0].as_py())
+        return self.context.count(self._changed(found))
 
     appliers: ClassVar = {
         script.AddColumn: _add_column,

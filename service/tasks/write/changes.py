@@ -415,6 +415,21 @@ class ScriptContext:
         """
         return self.read(Composition("SELECT ").expression(expression, "value")).column(0)[0]
 
+    def types(self, types: Mapping[str, str]) -> pa.Schema:
+        """Return what Arrow has for types of SQL, by the names of columns.
+
+        Raises:
+            QueryError: there is no such type.
+        """
+        columns = ", ".join(f"CAST(NULL AS {type_}) AS {quoted(name)}" for name, type_ in types.items())
+        with self.select(Composition(f"SELECT {columns} LIMIT 0")) as reader:
+            return reader.schema
+
+    def count(self, table: Table, condition: str = "true") -> int:
+        """Return the number of rows of a table that meet a condition."""
+        select = Composition(f'SELECT count(*) FROM "counted" WHERE {condition}')
+        return int(self.read(select, {"counted": table}).column(0)[0].as_py())
+
     def in_source(self, operator_id: str) -> Operator:
         """Return the operator of an id in the source."""
         operators = self.database.savepoint.operators

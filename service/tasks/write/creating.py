@@ -215,13 +215,8 @@ class StateCreations(Changes):
 
     def _types(self, statement: CreateTable) -> pa.Schema:
         """Return the types of the columns that a statement lists."""
-        if not statement.columns:
-            return pa.schema([])
-        columns = ", ".join(
-            f"CAST(NULL AS {column.type}) AS {quoted(column.name)}" for column in statement.columns
-        )
-        with self.context.select(Composition(f"SELECT {columns} LIMIT 0")) as rows:
-            return rows.schema
+        types = {column.name: column.type for column in statement.columns}
+        return self.context.types(types) if types else pa.schema([])
 
     def _like(self, statement: CreateTable, options: Mapping[str, str]) -> LikedState:
         """Return the state that LIKE names.
@@ -262,8 +257,7 @@ class StateCreations(Changes):
         """Add a state with entries of another one to an operator; return the number of rows."""
         spool, now_ms = self.context.states.spool, self.context.states.now_ms
         changes, tables = writers.StateChanges(now_ms=now_ms), {TARGET: like.table}
-        rows = self.context.read(Composition(f"SELECT count(*) FROM {TARGET}"), tables)
-        count = int(rows.column(0)[0].as_py())
+        count = self.context.count(like.table)
         if condition is not None:
             name = quoted(alias or like.table.name)
             gone = Composition(

@@ -124,11 +124,7 @@ class CopyMasks:
             return
         rows = database.table(SOURCE_OFFSETS_NAME).scan(["operator_id"]).to_arrow()
         for owner in dict.fromkeys(rows["operator_id"].to_pylist()):
-            if not any(
-                self._masks.touches(one.names.table, one.state.schema, one.names)
-                for one in self._operators[owner]
-                if not is_keyed(one.state.kind)
-            ):
+            if not self._masks.hides_positions((one.state, one.names) for one in self._operators[owner]):
                 raise UnknownMaskColumnError(
                     f"expected a rule for the state of the source {database.operator_names[owner]}, found {named[0]}: "
                     "a copy has that state, and this table shows it"

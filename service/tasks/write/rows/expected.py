@@ -15,10 +15,8 @@ from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from catalog.statetables import StatesTable, StateTable
 from service.base.errors import ConflictError, QueryError, TableNotFoundError
 from service.query.sql.text import text_constant
-from service.tasks.write.changes import Composition, Effect, ScriptContext
+from service.tasks.write.changes import Effect, ScriptContext
 from service.tasks.write.rows.tables import RowChanges
-
-_COUNTED = "_counted"
 
 
 class ExpectedRows:
@@ -102,10 +100,9 @@ class ExpectedRows:
             if not left:
                 return 0
             counted = ChangedTable(table, states.table_changes)
-        select = Composition(f"SELECT count(*) FROM {_COUNTED}")
-        if operator_id is not None and not isinstance(table, StateTable):
-            select.add(f" WHERE operator_id = {text_constant(operator_id)}")
-        return int(self._context.read(select, {_COUNTED: counted}).column(0)[0].as_py())
+        if operator_id is None or isinstance(table, StateTable):
+            return self._context.count(counted)
+        return self._context.count(counted, f"operator_id = {text_constant(operator_id)}")
 
     def check(self) -> None:
         """Check that the script changes what the client expects.
